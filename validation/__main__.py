@@ -141,7 +141,6 @@ def record(name: str, server: str, restarts: int, seconds: float, threads: int, 
 
 
 def _exit_on_sigterm() -> None:
-    """Turn SIGTERM into SystemExit so that servers that a command started stop with it."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))
 
 

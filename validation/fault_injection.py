@@ -16,7 +16,7 @@ from rich.console import Console
 from bakeoff.errors import EngineError
 from bakeoff.report import build_view, render_terminal
 from bakeoff.run.epoch import discards_epoch
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import Invocation, run_study
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
 from bakeoff.stats.progress import Listener
 from validation.check import Checks, Finding, Setting, Size
@@ -77,7 +77,7 @@ def crash(setting: Setting) -> Finding:
     with tempfile.TemporaryDirectory(prefix="bakeoff-fake-") as name, _servers(Path(name)):
         study = _study(Path(name), seed=setting.seed)
         run, analysis = run_study(
-            study, setting.folder, listener=listener, stop=threading.Event(), passwords={}, command_line=("validation",)
+            study, setting.folder, Invocation(("validation",)), listener=listener, stop=threading.Event()
         )
     with StringIO() as page:
         render_terminal(build_view(run, analysis), Console(file=page, width=200))

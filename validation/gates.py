@@ -45,7 +45,6 @@ class RecordedEpochs:
 
     Attributes:
         values: log ratio of each epoch, and its opposite, since either server may be called the contender.
-        load_s: seconds before the first epoch.
         overhead_s: seconds of an epoch without warm-up and measuring.
         warm_s, measure_s: seconds of one cell in an epoch.
     """
@@ -82,20 +81,16 @@ def read_epochs() -> RecordedEpochs:
 
 @dataclass(frozen=True)
 class GateRun:
-    """Result of one simulated gate."""
-
     answer: Answer
     wall_s: float
 
 
 def gate_study(*, cells: int, budget_s: float = 600.0) -> Study:
-    """Return the study of a gate with this many workloads."""
     workloads = tuple(Workload(script=script) for script in _WORKLOADS[:cells])
     return as_gate(simulated_study(budget_s=budget_s).model_copy(update={"workloads": workloads}), MAX_SLOWDOWN)
 
 
 def gate_plan(study: Study, recorded: RecordedEpochs) -> Plan:
-    """Return the study's plan, timed like the recorded duels."""
     cells = len(study.workloads)
     overhead_s = recorded.overhead_s + cells * recorded.warm_s
     return plan_study(

@@ -33,7 +33,6 @@ class Kind:
     Attributes:
         steps: (index, log ratio added from there on).
         series: number of series tested together; only the first has the steps.
-        between: see BETWEEN.
         noisy: points whose epochs scatter three times as much.
         bad: index of a run that is 40 % slower.
     """
@@ -85,7 +84,6 @@ def make(kind: Kind, rng: np.random.Generator, epochs: NDArray[np.float64]) -> l
 
 
 def simulate(kind: Kind, *, seed: int, runs: int) -> list[list[Track]]:
-    """Draw this many histories of one kind."""
     epochs = read_epochs().values
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     return [make(kind, rng, epochs) for _ in range(runs)]
@@ -101,7 +99,7 @@ def places_found(histories: Sequence[Sequence[Track]]) -> list[list[list[int]]]:
 
 @dataclass(frozen=True)
 class Found:
-    """Result for one kind of history; shares of the histories.
+    """Shares of the histories of one kind.
 
     Attributes:
         any_false: those with a change more than a point away from every true one, in any series.
@@ -125,12 +123,7 @@ def judge(kind: Kind, places: Sequence[Sequence[Sequence[int]]]) -> Found:
 
 @dataclass(frozen=True)
 class Published:
-    """A series that others published.
-
-    Attributes:
-        said: indexes at which its authors see a change; None if they do not say.
-        values: absolute figures in the order of time, without an uncertainty.
-    """
+    """A series that others published: its values, and the indexes where its authors see a change, if they say."""
 
     name: str
     said: tuple[int, ...] | None
@@ -138,7 +131,6 @@ class Published:
 
 
 def read_published() -> list[Published]:
-    """Read the series of PUBLISHED."""
     series = json.loads(PUBLISHED.read_text("utf-8"))["series"]
     return [Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series]
 

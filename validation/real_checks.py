@@ -188,7 +188,6 @@ class _Duels:
     """The outcomes that a check asked for; those the journal does not have are run.
 
     Attributes:
-        missing: the duels that could not be run, in words.
         broken: whether a command failed otherwise than by saying that a server or the machine cannot do this now.
     """
 
@@ -216,7 +215,6 @@ class _Duels:
 
     @property
     def nothing(self) -> Finding | None:
-        """The finding if no duel could be run."""
         return None if self.outcomes else self.unproven("no duel was run")
 
     def unproven(self, lacking: str) -> Finding:

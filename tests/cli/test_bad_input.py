@@ -154,7 +154,7 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "0"], "--rate: 0 is not above zero", "--rate 500"),
         (["report", "latest", "--format", "md", "-O", "."], ". is a folder", "Name a file"),
         (["report", "latest", "--format", "md", "-o", "."], ". is a folder", "Name a file"),
-        (["history", "report", "-o", "h.html"], "bakeoff-history.db is not there", "history add"),
+        (["history", "report", "-o", "h.html"], "bakeoff-history.db does not exist", "history add"),
         (["capture", "no.log", "-O", "."], ". is not a file", "Name one with -o"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["doctor", "--quick", "--prove"], "--prove", "Leave one out"),

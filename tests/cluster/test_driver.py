@@ -14,9 +14,10 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
+from bakeoff.cli.arguments import Nodes
 from bakeoff.cli.duel import duel
 from bakeoff.cli.run import RunOptions, check_study
-from bakeoff.cluster import Wanted, driver, nodes, worker
+from bakeoff.cluster import driver, nodes, worker
 from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
@@ -108,13 +109,13 @@ def test_a_head_that_cannot_start_a_program_for_its_client_is_asked_again(monkey
 
 def test_nodes_are_chosen_by_what_they_offer():
     head, plain, bench = node("h", resources={"CPU": 0.0}), node("p"), node("q", resources={"CPU": 2.0, "bench": 1.0})
-    assert choose([head, plain, bench], Wanted()) == [plain, bench]
-    assert choose([head, plain, bench], Wanted(resource="bench")) == [bench]
-    assert choose([head, plain, bench], Wanted(hosts=1)) == [plain]
+    assert choose([head, plain, bench], Nodes()) == [plain, bench]
+    assert choose([head, plain, bench], Nodes(resource="bench")) == [bench]
+    assert choose([head, plain, bench], Nodes(hosts=1)) == [plain]
     with pytest.raises(SpecError, match="no node offers the resource other"):
-        choose([plain], Wanted(resource="other"))
+        choose([plain], Nodes(resource="other"))
     with pytest.raises(SpecError, match="1 node offers bench, and --hosts asks for 2"):
-        choose([plain, bench], Wanted(hosts=2, resource="bench"))
+        choose([plain, bench], Nodes(hosts=2, resource="bench"))
 
 
 def test_another_version_is_refused_by_name():
@@ -182,7 +183,7 @@ def test_the_leading_machine_needs_nothing_that_only_nodes_need(tmp_path, monkey
         arms=tuple(Arm(name=name, label=name, server=spec) for name in "AB"),
         workloads=(Workload(script="oltp_read_only"),),
     )
-    check_study(asked, RunOptions(tmp_path, cluster=Wanted()), no_verdict=True)
+    check_study(asked, RunOptions(tmp_path, cluster=Nodes()), no_verdict=True)
     with pytest.raises(HostError, match="memory: not even 2 servers fit"):
         check_study(asked, RunOptions(tmp_path), no_verdict=True)
 
@@ -198,7 +199,7 @@ def test_a_password_for_other_servers_is_refused_before_it_travels(tmp_path, mon
         workloads=(Workload(script="oltp_read_only"),),
     )
     with pytest.raises(SpecError, match="option report_password cannot be used: it is a password") as refused:
-        check_study(asked, RunOptions(tmp_path, cluster=Wanted()), no_verdict=True)
+        check_study(asked, RunOptions(tmp_path, cluster=Nodes()), no_verdict=True)
     assert "hunter22" not in str(refused.value) and refused.value.field[:2] == ("arms", "A")
 
 

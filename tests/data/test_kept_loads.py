@@ -298,8 +298,8 @@ def test_a_killed_run_goes_on_with_its_loads(shell):
         process.wait()
     psutil.wait_procs(children, 20)
     ran = resumed(shell)
-    assert ran.err.count("goes on; ") == 2, ran.err
-    assert "begins anew" not in ran.err
+    assert ran.err.count("continues; ") == 2, ran.err
+    assert "starts over" not in ran.err
 
 
 @pytest.mark.slow
@@ -315,8 +315,8 @@ def test_a_load_that_the_server_cannot_go_on_with_begins_anew(shell):
         process.wait()
     psutil.wait_procs(children, 20)
     ran = resumed(shell)
-    assert "mysql:8.0.15: the load of build 1 goes on; " in ran.err
-    assert "mysql:8.0.15: the load of build 1 begins anew: data: arm A: slow.sql:5: Table " in ran.err
+    assert "mysql:8.0.15: the load of build 1 continues; " in ran.err
+    assert "mysql:8.0.15: the load of build 1 starts over: data: arm A: slow.sql:5: Table " in ran.err
 
 
 @pytest.mark.slow
@@ -330,10 +330,10 @@ def test_ctrl_c_keeps_a_load_that_took_long_and_says_how_to_go_on(shell):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     (path,) = shell.runs
-    assert f"`bakeoff run --resume {path}` goes on with it" in err
+    assert f"`bakeoff run --resume {path}` continues with it" in err
     (shell.folder / "slow.sql").write_text(SLOW.format(seconds=0) + "-- changed\n")
     ran = resumed(shell)
-    assert "mysql:8.0.15: the load of build 1 begins anew: the dump changed" in ran.err
+    assert "mysql:8.0.15: the load of build 1 starts over: the dump changed" in ran.err
 
 
 @pytest.mark.server
@@ -369,12 +369,12 @@ def test_another_dump_server_or_program_begins_anew_and_is_said(pool, tmp_path):
         return load.resumed, note.partition(": the load of build 1 ")[2]
 
     with KeptLoads(pool, run, listener, "1", resumed=True):
-        assert opened(setup_of(dump)) == (False, "begins anew: nothing of it was kept")
-        assert opened(setup_of(dump)) == (True, "goes on; 0% of it was there")
-        assert opened(setup_of(dump, "b")) == (False, "begins anew: the server changed")
-        assert opened(setup_of(dump, "b"), "2") == (False, "begins anew: bakeoff changed")
+        assert opened(setup_of(dump)) == (False, "starts over: none of it was kept")
+        assert opened(setup_of(dump)) == (True, "continues; 0% of it is there")
+        assert opened(setup_of(dump, "b")) == (False, "starts over: the server changed")
+        assert opened(setup_of(dump, "b"), "2") == (False, "starts over: bakeoff changed")
         dump.write_text("SELECT 2;")
-        assert opened(setup_of(dump, "b"), "2") == (False, "begins anew: the dump changed")
+        assert opened(setup_of(dump, "b"), "2") == (False, "starts over: the dump changed")
     assert kept_loads.kept_bytes(run) == 0
 
 

@@ -196,8 +196,8 @@ def test_a_resumed_gate_ends_as_it_would_have(inside, shell, monkeypatch, effect
     run = make_run(shell.folder, study, truth, epochs=8)
     assert run.study() == study
 
-    def ended(study, *_, resume, **__):
-        return resume, analyse(resume.load_epochs(), study, ended=Stop.BUDGET)
+    def ended(study, _root, asked, **_):
+        return asked.resume, analyse(asked.resume.load_epochs(), study, ended=Stop.BUDGET)
 
     monkeypatch.setattr("bakeoff.cli.run.run_study", ended)
     ran = inside("run", "--resume", str(run.path))

@@ -91,5 +91,5 @@ def test_factors_of_more_levels_and_those_in_where_are_crossed_in_full(tmp_path)
 
 
 def test_no_fraction_where_one_is_asked_for_is_a_mistake_with_its_line(tmp_path):
-    with pytest.raises(SpecError, match=r"my.yaml:5: design: there is no fraction .* of 2 factors of two levels"):
+    with pytest.raises(SpecError, match=r"my.yaml:5: design: 2 two-level factors have no fraction of resolution IV"):
         study_of(tmp_path, factors="".join(FACTORS.splitlines(keepends=True)[:2]), more="design: fraction\n")

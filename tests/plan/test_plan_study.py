@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, whole_blocks, with_longer_slices
 from bakeoff.plan.schedule import slice_bounds
+from bakeoff.plan.timing import PilotNeeds
 from bakeoff.spec import Arm, Placement, Study, Workload, parse_server
 
 SERVER = parse_server("mysql:8.0")
@@ -201,7 +202,7 @@ def test_slices_are_doubled_while_enough_blocks_fit(asked, times):
     ],
 )
 def test_reads_are_measured_as_long_as_a_restart_costs(scripts, needed_s, expected):
-    plan = plan_study(study(scripts=scripts, threads=(4,)), overhead_s=8, load_s=0, needed_s=needed_s)
+    plan = plan_study(study(scripts=scripts, threads=(4,)), overhead_s=8, load_s=0, needs=PilotNeeds(needed_s))
     # A few per cent more: what whole epochs leave of the budget.
     assert expected <= plan.seconds_per_cell < 1.1 * expected
 

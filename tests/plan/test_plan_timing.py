@@ -17,7 +17,7 @@ from bakeoff.plan import (
     precise_seconds,
 )
 from bakeoff.plan.epochs import seed_for, shuffled
-from bakeoff.plan.timing import longest_slice_ns, seconds_per_cell, seconds_with_hosts, whole_blocks
+from bakeoff.plan.timing import PilotNeeds, longest_slice_ns, seconds_per_cell, seconds_with_hosts, whole_blocks
 
 
 def test_seed_scheme_is_the_documented_one():
@@ -66,7 +66,7 @@ def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
     assert comfortable_seconds(overhead_s=8, cells=1) == 8.0
     assert comfortable_seconds(overhead_s=8, cells=4) == 5.0  # 2.5 s for each of two arms
     assert comfortable_seconds(overhead_s=8, cells=4, turns=4) == 10.0
-    assert comfortable_seconds(overhead_s=8, cells=4, needed_s=9.0) == 9.0
+    assert comfortable_seconds(PilotNeeds(9.0), overhead_s=8, cells=4) == 9.0
     assert comfortable_seconds(overhead_s=100, cells=1) == 20.0
     longest = pilot_slice_max_ns(budget_s=600, cells=1, turns=2)
     assert longest == 1_240_000_000  # with a guard of 10 ms

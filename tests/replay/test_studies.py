@@ -82,7 +82,7 @@ def test_a_run_of_a_capture_is_resumed_by_the_file_that_it_was_begun_with(tmp_pa
     )
     run = RunDirectory.create(tmp_path, resolved(begun))
     assert resumed_study(run, budget_s=None, asked=asked) == run.study()
-    with pytest.raises(SpecError, match="begun with another study: threads differ"):
+    with pytest.raises(SpecError, match="started with another study: threads differ"):
         resumed_study(run, budget_s=None, asked=asked.model_copy(update={"threads": (7,)}))
 
 

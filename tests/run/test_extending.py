@@ -4,7 +4,7 @@ import pytest
 from messages import study
 
 from bakeoff.results import RunDirectory
-from bakeoff.run.resume import ended_as, note_extension
+from bakeoff.run.resume import note_extension, stop_reason
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 
@@ -24,10 +24,10 @@ def longer(begun):
 
 def test_the_end_fixed_beforehand_is_that_of_the_budget(run):
     note_extension(run, run.study(), goes_on=True)
-    assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
+    assert stop_reason(Stop.BUDGET, run) is Stop.BUDGET
     # Killed before it reported anything, and resumed as it was.
     note_extension(run, run.study(), goes_on=True)
-    assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
+    assert stop_reason(Stop.BUDGET, run) is Stop.BUDGET
 
 
 @pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
@@ -36,25 +36,25 @@ def test_a_run_whose_answer_was_reported_is_extended_for_good(run, ended):
     note_extension(run, run.study(), goes_on=True)
     (run.path / "analysis.json").unlink()  # a further epoch begins, and it is killed
     note_extension(run, run.study(), goes_on=True)
-    assert ended_as(Stop.BUDGET, run) is Stop.EXTENDED
+    assert stop_reason(Stop.BUDGET, run) is Stop.EXTENDED
     assert ended.value in run.read_json("extended.json")["because"]
 
 
 def test_an_answer_of_the_budget_stays_while_nothing_more_is_measured(run):
     report(run, Stop.BUDGET)
     note_extension(run, run.study(), goes_on=False)
-    assert ended_as(Stop.BUDGET, run) is Stop.BUDGET
+    assert stop_reason(Stop.BUDGET, run) is Stop.BUDGET
 
 
 def test_an_end_by_hand_does_not_become_one_of_the_budget(run):
     report(run, Stop.ABORTED)
     note_extension(run, run.study().model_copy(update={"budget_s": 1.0}), goes_on=False)
-    assert ended_as(Stop.BUDGET, run) is Stop.EXTENDED
+    assert stop_reason(Stop.BUDGET, run) is Stop.EXTENDED
 
 
 def test_a_budget_changed_with_epochs_in_sight_extends_too(run):
     note_extension(run, longer(run.study()), goes_on=True)
-    assert ended_as(Stop.BUDGET, run) is Stop.EXTENDED
+    assert stop_reason(Stop.BUDGET, run) is Stop.EXTENDED
     assert "20 min" in run.read_json("extended.json")["because"]
 
 
@@ -62,4 +62,4 @@ def test_what_the_rule_itself_settles_stays_valid(run):
     report(run, Stop.BUDGET)
     note_extension(run, longer(run.study()), goes_on=True)
     for stop in (Stop.PRECISE, Stop.DECISIVE, Stop.ABORTED):
-        assert ended_as(stop, run) is stop
+        assert stop_reason(stop, run) is stop

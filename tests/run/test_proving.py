@@ -61,7 +61,7 @@ def test_a_duel_without_an_interval_proves_nothing():
     [(RunInvalid("no epoch"), True, True), (RunInvalid("no server"), False, False), (KeyboardInterrupt(), True, False)],
 )
 def test_a_test_run_that_fails_leaves_what_its_message_names(tmp_path, monkeypatch, test_run, problem, written, kept):
-    def fail(_study, folder, **_more):
+    def fail(_study, folder, _asked, **_more):
         if written:
             (folder / "epochs").mkdir()
         raise problem

@@ -107,7 +107,7 @@ def test_any_text_is_read_or_refused(text):
 
 
 def test_an_option_that_comes_twice_is_refused_unless_the_server_collects_it():
-    with pytest.raises(SpecError, match="back_log comes twice"):
+    with pytest.raises(SpecError, match="back_log appears twice"):
         parse_server("mysql:8.0,back_log=80,back-log=90")
     collected = parse_server("mysql:8.0,optimizer_switch=mrr=off,optimizer_switch=index_merge=off")
     assert dict(collected.options) == {"optimizer_switch": "mrr=off,index_merge=off"}

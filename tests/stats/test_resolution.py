@@ -9,7 +9,7 @@ from bakeoff.plan import comfortable_seconds
 from bakeoff.report import numbers
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.resolution import resolution
-from validation.simulation import CLOUD, LOADED, QUIET, run_to_end, simulate_epoch
+from validation.simulation import CLOUD, LOADED, QUIET, Conditions, run_to_end, simulate_epoch
 
 RUNS = 60
 OVERHEAD_S = 6.0
@@ -20,7 +20,7 @@ def simulated_runs(rng, *, runs, epochs, noise, seconds):
     """Whole runs from slices up: `runs` independent cells through `epochs` epochs of two equal arms."""
     cells = [f"oltp_point_select/{i + 1}" for i in range(runs)]
     drawn = (
-        simulate_epoch(rng, epoch=n, effects={"A": 0.0, "B": 0.0}, cells=cells, noise=noise, seconds=seconds)
+        simulate_epoch(rng, {"A": 0.0, "B": 0.0}, Conditions(noise, seconds), epoch=n, cells=cells)
         for n in range(epochs)
     )
     return [epoch_estimates(epoch, baseline="A") for epoch in drawn]

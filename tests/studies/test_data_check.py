@@ -16,7 +16,7 @@ from bakeoff.report import setups
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.data_check import ask_tables, write_answers
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import Invocation, run_study
 from bakeoff.run.study_run import StudyRun
 from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study
@@ -251,9 +251,7 @@ def test_a_injected_difference_ends_the_run_before_anything_is_measured(shell, m
 
     monkeypatch.setattr(loading, "ask_tables", meddle)
     with pytest.raises(RunInvalid) as caught:
-        run_study(
-            study, shell.folder / "runs", listener=Listener(), stop=threading.Event(), passwords={}, command_line=()
-        )
+        run_study(study, shell.folder / "runs", Invocation(()), listener=Listener(), stop=threading.Event())
     found = str(caught.value)
     assert "sbtest.sbtest2" in found
     assert "query rows: 500 rows, checksum " in found

@@ -14,9 +14,9 @@ from bakeoff.errors import HostError
 from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.run import runner
-from bakeoff.run.arms import control_groups, free_memory_bytes, servers_by_aio, share_memory
+from bakeoff.run.arms import control_groups, free_memory_bytes, max_servers_for_aio, share_memory
 from bakeoff.run.machine_check import times_throttled
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import Invocation, run_study
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import epoch_estimates
@@ -132,9 +132,9 @@ def test_small_data_that_is_only_read_has_a_small_redo_log():
 def test_the_kernels_asynchronous_io_limits_servers_too(tmp_path):
     (tmp_path / "aio-max-nr").write_text("65536\n")
     (tmp_path / "aio-nr").write_text("50559\n")
-    assert servers_by_aio(tmp_path) == 5
+    assert max_servers_for_aio(tmp_path) == 5
     (tmp_path / "aio-nr").write_text("65000\n")
-    assert servers_by_aio(tmp_path) == 2  # fewer cannot be compared: the server's own error says what is wrong
+    assert max_servers_for_aio(tmp_path) == 2  # fewer cannot be compared: the server's own error says what is wrong
 
 
 def test_memory_is_that_of_the_container(tmp_path):
@@ -146,7 +146,7 @@ def test_memory_is_that_of_the_container(tmp_path):
     assert free_memory_bytes(tmp_path) == pytest.approx(machine, rel=0.2), "no limit"
     (tmp_path / "memory.max").write_text("9000000\n")
     assert free_memory_bytes(tmp_path) == 7_000_000, "what its files' cache takes can be had"
-    assert servers_by_aio(tmp_path / "nowhere") is None
+    assert max_servers_for_aio(tmp_path / "nowhere") is None
     assert share_memory(study_of(8), available_bytes=24 * GIB, at_most=5).at_once == 5
 
 
@@ -199,12 +199,7 @@ def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     monkeypatch.setattr(runner, "share_memory", lambda _study, **_limits: tight)
     study = make_study(read_study(shell.folder / "my.yaml"), seed=4)
     run, analysis = run_study(
-        study,
-        shell.folder / "runs",
-        listener=Listener(),
-        stop=threading.Event(),
-        passwords={},
-        command_line=("test",),
+        study, shell.folder / "runs", Invocation(("test",)), listener=Listener(), stop=threading.Event()
     )
     assert {comparison.contender for comparison in analysis.comparisons} == {"B", "C", "D"}
     slices = run.load_epoch(0).slices

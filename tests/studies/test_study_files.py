@@ -283,7 +283,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("[server, client]", "[server, klient]"), 6, "prepare_mode cannot be 'klient'", "server, client"),
         (GOOD + "settings: {tls: verify_ca}\n", 18, "tls cannot be 'verify_ca'", "disabled, preferred, required"),
         (GOOD + "settings: {engine: [innodb, myisam]}\n", 18, "valid string", "one value; write factors"),
-        (changed("[server, client]", "[server, server]"), 6, "comes twice", "Leave one out"),
+        (changed("[server, client]", "[server, server]"), 6, "appears twice", "Leave one out"),
         (changed("[server, client]", "[]"), 6, "needs a level", "at least two"),
         (changed('baseline: {server: "mysql:8.0"}', 'baseline: {server: "mysql:5.6"}'), 9, "mysql:5.6", "mysql:5.7"),
         (changed('baseline: {server: "mysql:8.0"}', "baseline: {charset: x}"), 9, "charset is unknown", "collation"),
@@ -333,12 +333,12 @@ changed = partial(study_files.changed, GOOD)
         (changed("keep: {collation:", "keep: {colation:"), 17, "colation", "collation"),
         (changed("[latin1_swedish_ci, utf8mb4_general_ci]}", "[latin1]}"), 17, "'latin1'", "latin1_swedish_ci"),
         (changed("title: Charsets", "title: [Charsets"), 2, "", "quote"),
-        (GOOD + "budget: 3h\n", 18, "budget: it comes twice", "Leave one out"),
+        (GOOD + "budget: 3h\n", 18, "budget: it appears twice", "Leave one out"),
         (GOOD + "settings: {prepare_mode: client}\n", 18, "varies it already", "Keep one"),
         (GOOD + "published: {file: no.csv, source: x, value: tps, columns: {}}\n", 18, "no.csv", "beside"),
-        (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "comes twice", "Leave"),
-        (changed("prepare_mode: [server, client]", "x: {1: {},\n    '1': {}}"), 7, "x.1: it comes twice", "Leave"),
-        (changed("prepare_mode: [server, client]", "x: {true: {}, 'ON': {}}"), 6, "x.ON: it comes twice", "Leave"),
+        (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "appears twice", "Leave"),
+        (changed("prepare_mode: [server, client]", "x: {1: {},\n    '1': {}}"), 7, "x.1: it appears twice", "Leave"),
+        (changed("prepare_mode: [server, client]", "x: {true: {}, 'ON': {}}"), 6, "x.ON: it appears twice", "Leave"),
         ("- a\n", 1, "mapping", "title"),
         ("title: x\nservers: [mysql]\nworkloads: [oltp_read_only]\n", 2, "servers: nothing is left", "Add a server"),
     ],
@@ -408,7 +408,7 @@ def test_published_figures_find_a_script_of_ones_own_by_its_name(tmp_path):
         (b"w,s,tps\noltp_read_only,mysql:5.7,inf\n", r"^p.csv:2: tps is 'inf', not a number above zero"),
         (
             b"w,s,tps\ncaf\xe9,mysql:5.7,3\n",
-            r"^my.yaml:19: published.file: .*p.csv cannot be read: it is no CSV in UTF-8",
+            r"^my.yaml:19: published.file: .*p.csv cannot be read: it is not CSV in UTF-8",
         ),
     ],
 )
@@ -440,7 +440,7 @@ scales:
 def test_a_level_has_the_same_line_at_every_scale(tmp_path, scale):
     assert_refused(tmp_path, SCALED, line=10, named="japanese", remedy="", scale=scale)
     twice = SCALED.replace('["mysql:8.0.15"]', '["mysql:5.7.22", "mysql:8.0.15"]').replace("- japanese", "- digits")
-    assert_refused(tmp_path, twice, line=10, named="comes twice", remedy="Leave one out", scale=scale)
+    assert_refused(tmp_path, twice, line=10, named="appears twice", remedy="Leave one out", scale=scale)
 
 
 def test_what_a_scale_sets_is_wrong_in_the_line_of_the_scale(tmp_path):
@@ -454,7 +454,7 @@ def test_what_a_scale_sets_is_wrong_in_the_line_of_the_scale(tmp_path):
     [
         ("settings: {nosuch: 1}", "scales.demo.settings.nosuch: ", "option."),
         ("settings: {content: ascii}", "scales.demo.settings.content: factor content varies it", "Keep one"),
-        ("threads: [4, 4]", "scales.demo.threads.1: 4 comes twice", "Leave one out"),
+        ("threads: [4, 4]", "scales.demo.threads.1: 4 appears twice", "Leave one out"),
         ("workloads: [oltp_read_only, '']", "scales.demo.workloads.1: a workload needs a name", "list workloads"),
     ],
 )

@@ -1,13 +1,14 @@
 """Option groups that several commands share. Fields of a study itself are declared in `bakeoff.spec.fields`."""
 
 import math
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from bakeoff.cluster import Wanted
+from bakeoff import features
 from bakeoff.errors import SpecError
 from bakeoff.spec import Frozen
 from bakeoff.spec.factors import DEFAULT
@@ -149,6 +150,21 @@ class DataOptions(Frozen):
         return found | ({"charset": DEFAULT} if self.charset == "server" else {})
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a Ray cluster that measure.
+
+    Attributes:
+        address: `HOST:PORT`, `ray://HOST:PORT`, `auto` ($RAY_ADDRESS, else a cluster of this machine), or `local`.
+        hosts: how many nodes; None for all that fit.
+        resource: only nodes that offer it, and one of it is taken; empty for nodes that offer a CPU.
+    """
+
+    address: str = "auto"
+    hosts: int | None = None
+    resource: str = ""
+
+
 class Where(Frozen):
     """The hosts that measure."""
 
@@ -169,24 +185,22 @@ class Where(Frozen):
         Option("Send the load from this host, reached by ssh; the servers stay on this machine.", "[USER@]HOST"),
     ] = None
 
-    def nodes(self, explain_budget_s: float | None = None) -> Wanted | None:
-        """The nodes of a cluster that measure; None for this machine.
-
-        Raises:
-            SpecError: an option of a cluster without one, or of one machine with one.
-        """
+    def nodes(self, explain_budget_s: float | None = None) -> Nodes | None:
+        """Return the nodes of a cluster that measure; None for this machine."""
         if self.ray is None:
             for option, value in (("--hosts", self.hosts), ("--on", self.on)):
                 if value is not None:
                     raise SpecError(f"{option}: it chooses nodes of a cluster.", hint=f"Write --ray {option} {value}.")
             return None
+        if features.part("cluster", "commands") is None:
+            raise SpecError("--ray: the cluster feature is not installed.", hint="Leave --ray out.")
         if self.client is not None:
             raise SpecError("--client and --ray cannot be combined.", hint="Leave one out.")
         if explain_budget_s is not None:
             raise SpecError(
                 "--explain-budget: differences are explained on one machine.", hint="Leave it or --ray out."
             )
-        return Wanted(self.ray, self.hosts, self.on or "")
+        return Nodes(self.ray, self.hosts, self.on or "")
 
 
 class Output(Frozen):

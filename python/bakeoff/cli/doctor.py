@@ -18,7 +18,7 @@ from bakeoff.run.machine_check import PROOF_S, TEST_RUN_S, Finding, Proof, Sever
 from bakeoff.run.machine_check import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
-from bakeoff.spec import Origin, parse_server
+from bakeoff.spec import parse_server
 from bakeoff.spec.fields import THREADS_MAX, Conditions, Option
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution
@@ -53,7 +53,7 @@ def doctor(
     for option, given in (("--prove", prove or None), ("--server", server), ("--threads", threads), ("--seed", seed)):
         if quick and given is not None:
             raise SpecError(f"doctor: --quick makes no test run, so {option} has no effect.", hint="Leave one out.")
-    if server and parse_server(server).origin is Origin.URL:
+    if server and parse_server(server).is_running:
         raise SpecError(
             "doctor: a running server cannot be tested, because the test run restarts its servers.",
             hint="Name one that bakeoff starts: --server mysql:8.0.",

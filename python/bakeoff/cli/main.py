@@ -102,7 +102,7 @@ def _install_completion() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is a sentence on standard error, never a traceback."""
-    # git bisect would take 2 and 5 for the answer that a build is slow.
+    # git bisect would read 2 and 5 as `this build is slow`.
     in_bisection = arguments[:1] == ["gate"] and "--bisect" in arguments
     try:
         if "_BAKEOFF_COMPLETE" in os.environ:
@@ -164,13 +164,13 @@ def _remedy_of_sysbench(name: str, taken: Container[str]) -> str:
     if name in ELSEWHERE:
         return ELSEWHERE[name]
     of_scripts: set[str] = set()
-    with suppress(BakeoffError):  # without the engine, which this command would not have reached
+    with suppress(BakeoffError):  # the engine is missing
         of_scripts = {option["name"] for workload in describe_workloads() for option in workload["options"]}
     return f"Write -o {name}=VALUE." if name in of_scripts.union(RAND) else ""
 
 
 def _complain(message: str, log_tail: str = "") -> None:
-    from bakeoff.cli.printing import print_sentence  # Rich takes its time, which commands that end well may do without
+    from bakeoff.cli.printing import print_sentence  # importing Rich is slow
     from bakeoff.redaction import without_url_passwords
 
     # A mistyped command may hold a URL with a password.

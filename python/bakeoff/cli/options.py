@@ -116,61 +116,44 @@ def _field(name: str, kind: Any, extras: list[Any], default: Any, flag: str = ""
 
 
 def _parameter(each: _Field) -> click.Parameter:
-    option, kind = each.option, _without_none(each.kind)
+    option, (kind, optional) = each.option, _without_none(each.kind)
     several = get_origin(kind) in (list, tuple) and option.parse is None
-    required = each.default is PydanticUndefined and not _takes_none(each.kind) and not option.default
+    required = each.default is PydanticUndefined and not optional and not option.default
     item = get_args(kind)[0] if several else kind
     if isinstance(option, Argument):
-        return _Argument(
-            [each.name],
-            type=_click_type(item, each, option.metavar),
-            nargs=-1 if several else 1,
-            required=required,
-            metavar=option.metavar,
-            record=(option.metavar, option.help),
-        )
+        of_kind = _click_type(item, each, option.metavar)
+        argument = _Argument([each.name], type=of_kind, nargs=-1 if several else 1, required=required)
+        argument.record = (option.metavar, option.help)
+        return argument
+    flags, attributes = each.flags, dict[str, Any]()
     if item is bool:
-        words = each.flags if each.kind is bool or "/" in each.flags else f"{each.flags}/--no-{each.flags[2:]}"
-        return _Option(
-            [each.name, *words.split()],
-            is_flag=True,
-            default=None,
-            help=_help(each, option),
-            required=required,
-            section=option.section or Frozen.SECTION,
-        )
-    optional: dict[str, Any] = {"is_flag": False, "flag_value": "auto"} if option.metavar.startswith("[") else {}
-    return _Option(
-        [each.name, *each.flags.split()],
-        type=_click_type(item, each, each.flags.split()[0]),
-        multiple=several,
-        metavar=option.metavar or _metavar(item),
-        help=_help(each, option),
-        required=required,
-        section=option.section or Frozen.SECTION,
-        **optional,
-    )
+        flags += "" if (kind is bool and not optional) or "/" in flags else f"/--no-{flags[2:]}"
+        attributes = {"is_flag": True, "default": None}
+    else:
+        words = "|".join(item) if isinstance(item, type) and issubclass(item, StrEnum) else None
+        attributes = {"multiple": several, "metavar": option.metavar or words}
+        attributes["type"] = _click_type(item, each, flags.split()[0])
+        if option.metavar.startswith("["):
+            attributes |= {"is_flag": False, "flag_value": "auto"}
+    made = _Option([each.name, *flags.split()], help=_help(each), required=required, **attributes)
+    made.section = option.section or Frozen.SECTION
+    return made
 
 
 class _Option(click.Option):
     """An option of one section of the help; its help text is complete."""
 
-    def __init__(self, *names: Any, section: str, **attributes: Any) -> None:  # noqa: ANN401
-        super().__init__(*names, **attributes)
-        self.section = section
+    section = ""
 
     def get_help_extra(self, ctx: click.Context) -> Any:  # noqa: ANN401
         return {}
 
 
 class _Argument(click.Argument):
-    """An argument with a line in the help."""
+    """An argument with a line in the help: its name and its text."""
 
     section = "Arguments"
-
-    def __init__(self, *names: Any, record: tuple[str, str], **attributes: Any) -> None:  # noqa: ANN401
-        super().__init__(*names, **attributes)
-        self.record = record
+    record = ("", "")
 
     def make_metavar(self, ctx: click.Context) -> str:
         shown = self.record[0] + ("..." if self.nargs == -1 else "")
@@ -219,14 +202,10 @@ def _range(limits: list[Any]) -> tuple[int | None, int | None]:
     return low and low.ge, high and high.le
 
 
-def _metavar(kind: Any) -> str | None:  # noqa: ANN401
-    return "|".join(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else None
-
-
-def _help(each: _Field, option: Option) -> str:
+def _help(each: _Field) -> str:
     """The sentence, then what it is by default and between which numbers it lies."""
-    default, extras = option.default or _shown(each.default), []
-    if default:
+    option, extras = each.option, []
+    if default := option.default or _shown(each.default):
         extras.append(f"default: {default}")
     low, high = _range(each.limits)
     if high is not None and high < 2**31:
@@ -242,11 +221,9 @@ def _shown(default: Any) -> str:  # noqa: ANN401
     return ",".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
 
 
-def _without_none(kind: Any) -> Any:  # noqa: ANN401
-    if get_origin(kind) in (Union, types.UnionType):
-        (kind,) = (each for each in get_args(kind) if each is not type(None))
-    return kind
-
-
-def _takes_none(kind: Any) -> bool:  # noqa: ANN401
-    return get_origin(kind) in (Union, types.UnionType)
+def _without_none(kind: Any) -> tuple[Any, bool]:  # noqa: ANN401
+    """Return the type without None, and whether it allowed None."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return kind, False
+    (kind,) = (each for each in get_args(kind) if each is not type(None))
+    return kind, True

@@ -1,16 +1,17 @@
 """`bakeoff plan`: show what a study would run and need, without starting anything."""
 
 import json
+from dataclasses import replace
 from typing import Annotated
 
 import click
 from pydantic import Field
 
-from bakeoff.cli.arguments import Format, FormatOption, Where
+from bakeoff import features
+from bakeoff.cli.arguments import Format, FormatOption, Nodes, Where
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.cli.study_request import naming_the_line, request_study
-from bakeoff.cluster import Wanted
 from bakeoff.plan.timing import report_seconds, seconds_with_hosts
 from bakeoff.run.forecast import Forecast, forecast
 from bakeoff.run.own_data import with_expected_sizes
@@ -35,25 +36,24 @@ def plan(
     output: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
-    elsewhere = where.ray is not None or where.on is not None
-    if elsewhere:
-        hosts = _nodes_of(where.model_copy(update={"hosts": hosts}).nodes())
+    nodes = where.nodes()
+    if nodes:
+        hosts = _count_nodes(replace(nodes, hosts=hosts))
     request = request_study(study, scale=scale, changes=sizes.given())
     with naming_the_line(request):
         check_workloads(request.study)
-        show(forecast(with_expected_sizes(request.study, {}), elsewhere=elsewhere), output, hosts=hosts)
+        show(forecast(with_expected_sizes(request.study, {}), elsewhere=nodes is not None), output, hosts=hosts)
 
 
-def _nodes_of(wanted: Wanted | None) -> int:
-    from bakeoff.cluster.nodes import alive_nodes, choose, connected
-
-    assert wanted
-    with connected(wanted.address) as cluster:
-        return len(choose(alive_nodes(cluster), wanted))
+def _count_nodes(wanted: Nodes) -> int:
+    cluster = features.part("cluster", "nodes")
+    assert cluster, "`Where.nodes` has found it"
+    with cluster.connected(wanted.address) as ray:
+        return len(cluster.choose(cluster.alive_nodes(ray), wanted))
 
 
 def show(seen: Forecast, output: Format, *, hosts: int | None = None) -> None:
-    """Print what a study would take; with a number of hosts also the minutes on so many, and on fewer."""
+    """Print what a study would take; with `hosts` also the minutes on 1, 2, 4 … hosts."""
     by_hosts = _by_hosts(seen, hosts) if hosts else {}
     if output is Format.JSON:
         click.echo(json.dumps(_record(seen) | ({"hosts_s": by_hosts} if by_hosts else {}), indent=1))

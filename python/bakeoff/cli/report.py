@@ -63,7 +63,7 @@ def report(
     directory = open_run(run, runs)
     analysis = directory.read("analysis.json", Analysis)
     if analysis is None:
-        # The run goes on or was killed; its finished epochs can still be analysed, as those of one ended by hand.
+        # The run is still going or was killed; its finished epochs can be analysed, as after Ctrl-C.
         if not directory.finished_epochs():
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
         plan = directory.read("plan.json", Plan)
@@ -76,7 +76,7 @@ def report(
             network=directory.network(),
         )
         if analysis.stopped is Stop.ABORTED:
-            analysis = analysis.model_copy(update={"stopped": Stop.RUNNING})  # nobody has ended it, as far as is known
+            analysis = analysis.model_copy(update={"stopped": Stop.RUNNING})  # it may still be going
     view = build_view(directory, analysis)
     if output is ReportFormat.TEXT and to_screen:
         render_terminal(view, console())

@@ -12,27 +12,26 @@ from types import FrameType
 from typing import Annotated, Any, Self
 
 from bakeoff import features
-from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Output, Verdict
+from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Nodes, Output, Verdict
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.plan import Scale, show
 from bakeoff.cli.printing import console
 from bakeoff.cli.study_request import naming_the_line, request_study
-from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report.context import Finish, question_of
 from bakeoff.report.live import live_for
-from bakeoff.report.publish import objection, publish
-from bakeoff.report.question import Finish, question_of
+from bakeoff.report.markdown import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
-from bakeoff.run.runner import AfterVerdict, run_study
+from bakeoff.run.runner import AfterVerdict, Invocation, run_study
 from bakeoff.run.workload_checks import check_workloads
-from bakeoff.spec import Frozen, Origin, Study
+from bakeoff.spec import Frozen, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
@@ -63,7 +62,7 @@ class RunOptions:
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
     explaining: AfterVerdict | None = None
-    cluster: Wanted | None = None
+    cluster: Nodes | None = None
 
     @classmethod
     def of(cls, output: Output, verdict: Verdict | None = None, **others: Any) -> Self:  # noqa: ANN401
@@ -76,6 +75,9 @@ class RunOptions:
             **others,
         )
 
+    def invocation(self) -> Invocation:
+        return Invocation(self.command_line, self.passwords, self.resume, self.explaining)
+
 
 def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
     """Return how differences are explained after a run of `of_s` seconds; None if they are not."""
@@ -84,8 +86,8 @@ def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
         if verdict.explain_budget is not None:
             raise SpecError("--explain-budget: explain is not installed.", hint="Leave the option out.")
         return None
-    asked: AfterVerdict | None = explain.asked(verdict.explain_budget, none=verdict.no_explain, of_s=of_s)
-    return asked
+    after: AfterVerdict | None = explain.asked(verdict.explain_budget, none=verdict.no_explain, of_s=of_s)
+    return after
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
@@ -101,7 +103,7 @@ def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: b
     seen = forecast(with_expected_sizes(study, options.passwords), elsewhere=options.cluster is not None)
     if shows:
         show(seen, Format.JSON if options.json else Format.TEXT)
-    if not options.cluster:  # each node looks at its own
+    if not options.cluster:  # each node checks its own
         require_disk(seen)
     if not no_verdict:
         require_budget(seen)
@@ -119,9 +121,8 @@ def run_and_report(study: Study, options: RunOptions) -> int:
 def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
     stop = threading.Event()
     with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
-        running = [str(arm.server) for arm in study.arms if arm.server.origin is Origin.URL]
-        if running:
-            them = " and ".join(dict.fromkeys(running))
+        if study.has_running_server:
+            them = " and ".join(dict.fromkeys(str(arm.server) for arm in study.arms if arm.server.is_running))
             live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
         run, analysis = _run(study, options, live, stop)
         live.stage("writing the report")
@@ -131,8 +132,7 @@ def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
     show_report(run, view, options)
     if published:
         print(f"bakeoff: to be published: {published}", file=sys.stderr)
-        reason = objection(analysis)
-        if reason:
+        if reason := objection(analysis):
             print(f"bakeoff: not yet: {reason}", file=sys.stderr)
             return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
     finish(run, view)
@@ -144,28 +144,15 @@ def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
 
 
 def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
-    if options.cluster:
-        from bakeoff.cluster.driver import run_over_cluster
-
-        return run_over_cluster(
-            study,
-            options.runs_root,
-            wanted=options.cluster,
-            listener=live,
-            stop=stop,
-            command_line=options.command_line,
-            resume=options.resume,
-        )
-    return run_study(
-        study,
-        options.runs_root,
-        listener=live,
-        stop=stop,
-        passwords=options.passwords,
-        command_line=options.command_line,
-        resume=options.resume,
-        after_verdict=options.explaining,
+    root, invocation = options.runs_root, options.invocation()
+    if not options.cluster:
+        return run_study(study, root, invocation, listener=live, stop=stop)
+    driver = features.part("cluster", "driver")
+    assert driver, "`Where.nodes` has found it"
+    measured: tuple[RunDirectory, Analysis] = driver.run_over_cluster(
+        study, root, invocation, wanted=options.cluster, listener=live, stop=stop
     )
+    return measured
 
 
 def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> None:
@@ -279,8 +266,8 @@ def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, 
     controlled = control_name(begun) is not None
     if options.publish and not controlled:
         raise SpecError(
-            f"run: {run.name} was begun without a control, so it cannot be published.",
-            hint="Begin it anew with --publish.",
+            f"run: {run.name} was started without a control, so it cannot be published.",
+            hint="Start a new run with --publish.",
         )
     named = None
     if asked.study is not None:

@@ -7,10 +7,10 @@ import io
 import os
 import sys
 
-# Ctrl-C ends the imports, which take a second, as SIGTERM does: at once and in silence. A shell reports 130.
+# During the imports, which take a second, Ctrl-C ends the process at once and silently. A shell reports 130.
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-# After them these end a command in order, unless they are ignored (`nohup` ignores SIGHUP).
+# Later these signals end a command in order, unless they are ignored (`nohup` ignores SIGHUP).
 _ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 _HEEDED = [number for number in _ENDING if _signal.getsignal(number) == _signal.SIG_DFL]
 
@@ -51,7 +51,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["sysbench"] and (engine := find_engine()):
         become_sysbench(engine, arguments[1:])
-    # NumPy's threads help no analysis of ours, and each command would take the CPU time to start them.
+    # NumPy's threads do not help here, and starting them costs every command CPU time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from bakeoff.cli.main import run
     from bakeoff.redaction import hide_in_process_list
@@ -68,7 +68,7 @@ def main() -> None:
         pass
     for number in _HEEDED:
         _signal.signal(number, _signal.SIG_DFL)
-    gc.freeze()  # else the interpreter ends with a garbage collection over all that was imported
+    gc.freeze()  # or the interpreter would collect garbage over all modules at exit
     sys.exit(code)
 
 

@@ -35,7 +35,7 @@ def _installed(named: Sequence[str]) -> list[str]:
 
     A name with options stands for another setup, not for the installed server itself.
     """
-    from bakeoff.servers import Catalog, is_installed  # a tenth of a second that `bakeoff report` does without
+    from bakeoff.servers import Catalog, is_installed  # importing it takes a tenth of a second
 
     catalog = Catalog.load()
     known = set()

@@ -1,7 +1,7 @@
-"""Run a study over the nodes of a cluster: one worker a node, whole epochs given out and taken back as they end.
+"""Runs a study over the nodes of a cluster: one worker per node, which gets whole epochs and returns them.
 
-The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.study_run`); here are its hosts.
-A node is a block: all arms of an epoch are measured on it. An epoch that is lost with its node is a discarded epoch.
+The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.study_run`); this module has its hosts.
+A node is a block: all arms of an epoch are measured on it. If a node is lost, its epoch is discarded.
 """
 
 import threading
@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from bakeoff.cluster import Wanted
+from bakeoff.cli.arguments import Nodes
 from bakeoff.cluster.nodes import (
     Node,
     alive_nodes,
@@ -50,11 +50,11 @@ from bakeoff.run.resume import (
     read_before,
     script_digests,
 )
-from bakeoff.run.runner import begin_notes
+from bakeoff.run.runner import Invocation, begin_notes
 from bakeoff.run.study_run import StudyRun
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers.paths import work_root
-from bakeoff.spec import Origin, Study
+from bakeoff.spec import Study
 from bakeoff.spec.server_name import is_url
 from bakeoff.stats.differences import AllAnswers
 from bakeoff.stats.model import Analysis
@@ -69,28 +69,17 @@ _CLOSE_S = 60.0
 def run_over_cluster(
     study: Study,
     runs_root: Path,
+    asked: Invocation,
     *,
-    wanted: Wanted,
+    wanted: Nodes,
     listener: Listener,
     stop: threading.Event,
-    command_line: Sequence[str],
-    resume: RunDirectory | None = None,
 ) -> tuple[RunDirectory, Analysis]:
-    """Run a study on the nodes of a cluster to its end; otherwise as `bakeoff.run.runner.run_study`.
+    """Run a study on the nodes of a cluster to its end, like `bakeoff.run.runner.run_study`.
 
-    Args:
-        study: the question, without running servers.
-        runs_root: where a new run directory is made, on this machine.
-        wanted: which cluster and nodes.
-        listener: receives what happens, with the node's name.
-        stop: set it to end in order.
-        command_line: for the manifest.
-        resume: a run to go on with, on whatever nodes there are.
-
-    Raises:
-        BakeoffError: as `run_study`; a node is unfit, or all are lost.
-        KeyboardInterrupt: `stop` was set before an epoch was finished.
+    The run directory is on this machine; a resumed run continues on whatever nodes there are.
     """
+    resume = asked.resume
     refuse_running_servers(study)
     study = resolved(study)
     check_workloads(study)
@@ -104,7 +93,7 @@ def run_over_cluster(
             _check_machines(resume, nodes)
         share = kept_share(resume, nodes) or smallest_share(nodes)
         run = resume or RunDirectory.create(
-            runs_root, study, command=command_line, engine=nodes[0].facts["engine"], data_path=work_root()
+            runs_root, study, command=asked.command_line, engine=nodes[0].facts["engine"], data_path=work_root()
         )
         with keeping(run, is_new=resume is None, again="bakeoff run --ray --resume"):
             before = read_before(run)
@@ -134,13 +123,9 @@ def run_over_cluster(
 
 
 def refuse_running_servers(study: Study) -> None:
-    """Refuse what would need a password on the nodes: a task's arguments are no place for one.
-
-    Raises:
-        SpecError: a server, or the source of the data, is a running server.
-    """
+    """Raise SpecError for running servers: they need passwords, which must not travel in a task's arguments."""
     for arm in study.arms:
-        if arm.server.origin is Origin.URL or is_url(arm.data.source):
+        if arm.server.is_running or is_url(arm.data.source):
             raise SpecError(
                 f"--ray: {arm.label} is a running server or takes its data from one, and passwords do not travel to "
                 "nodes.",
@@ -150,11 +135,7 @@ def refuse_running_servers(study: Study) -> None:
 
 
 def require_cluster_run(run: RunDirectory) -> None:
-    """Refuse to go on over a cluster with a run of one machine.
-
-    Raises:
-        ResultsError: it is one, or a bisection, whose arms join on one machine only.
-    """
+    """Raise ResultsError for a run of one machine, or a bisection, whose arms join on one machine only."""
     if run.study().question.adds_arms or any(not run.outcome(epoch).host for epoch in run.finished_epochs()):
         raise ResultsError(
             f"run {run.name} was measured on one machine.", hint=f"Go on there: bakeoff run --resume {run.name}"
@@ -162,11 +143,7 @@ def require_cluster_run(run: RunDirectory) -> None:
 
 
 def smallest_share(nodes: Sequence[Node]) -> MemoryShare:
-    """What every server is given on all nodes: what fits on the smallest.
-
-    Raises:
-        HostError: not even two servers fit on one of them.
-    """
+    """Return the memory that fits on the smallest node; raise HostError if not even two servers fit on one."""
     shares = []
     for node in nodes:
         if node.facts["share"] is None:
@@ -177,12 +154,9 @@ def smallest_share(nodes: Sequence[Node]) -> MemoryShare:
 
 
 def kept_share(run: RunDirectory | None, nodes: Sequence[Node]) -> MemoryShare | None:
-    """What every server of a resumed run was given; None when there is no such run, or nothing was given yet.
+    """Return the memory that a resumed run gave its servers, or None.
 
-    A node that the run knows already had room for it, and is the same machine (`_check_machines`).
-
-    Raises:
-        HostError: it does not fit on a node that is new to the run.
+    Raise HostError if that does not fit on a node that is new to the run. Known nodes are the same machines as before.
     """
     kept = kept_memory(run) if run else None
     if not (run and kept):
@@ -203,11 +177,7 @@ def kept_share(run: RunDirectory | None, nodes: Sequence[Node]) -> MemoryShare |
 
 
 def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
-    """Refuse a node whose name another machine had.
-
-    Raises:
-        ResultsError: processors or memory are not those of the node's epochs.
-    """
+    """Raise ResultsError if a node has the name of another machine."""
     known = run.machines()
     for node in nodes:
         then = known.get(node.name)
@@ -223,13 +193,10 @@ class _Remote:
     """A node's worker.
 
     Attributes:
-        actor: Ray's handle.
-        ready: its data is loaded.
-        epochs: given to it so far.
+        epochs: number given to it so far.
         compared: it has finished a valid epoch, in which its servers held the same rows.
-        order: the epoch that it measures, and the writer that was made for it.
-        asked_s: when it was last asked what happens.
-        begun: of the order, by this machine's clocks.
+        order: the epoch that it measures; `writer` was made for it, and `begun` is its start by this machine's clocks.
+        asked_s: when it was last asked for reports.
     """
 
     node: Node
@@ -248,12 +215,7 @@ class _Remote:
 
 @dataclass
 class RayHosts:
-    """The `Hosts` of a run over a cluster.
-
-    Attributes:
-        study: with the builds of the first host, from `prepare` on.
-        resource: of which each worker takes one; empty: none.
-    """
+    """The `Hosts` of a run over a cluster. Each worker takes one of `resource`, unless it is empty."""
 
     ray: ModuleType
     run: RunDirectory
@@ -270,7 +232,7 @@ class RayHosts:
     # ---- workers -------------------------------------------------------------------------------------------------
 
     def prepare(self, nodes: Sequence[Node]) -> int:
-        """Start a worker on each node; return the builds, once a first host has loaded its data.
+        """Start a worker on each node; return the number of builds once a first host has loaded its data.
 
         The first decides how many builds fit into the budget; the others load as many while it measures its pilot.
 
@@ -298,7 +260,7 @@ class RayHosts:
         return self._first.builds
 
     def _actor(self, kind: type, node: Node) -> Any:  # noqa: ANN401
-        """Start an actor on a node, and take the node for this run."""
+        """Start an actor on a node. Its name reserves the node for this run."""
         needs = {"resources": {self.resource: 1}} if self.resource else {}
         options = on_node(self.ray, node, name=f"bakeoff-{node.id}", **needs)
         actor = self.ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(kind)
@@ -315,7 +277,7 @@ class RayHosts:
         self._waiting[remote.actor.prepare.remote(preparation)] = (remote, "prepare")
 
     def close(self) -> None:
-        """End every worker: servers stop, files go. One that does not answer is killed, and its servers with it."""
+        """Stop every worker with its servers, by force if it does not answer."""
         closing = [(remote, remote.actor.close.remote()) for remote in self._remotes]
         self.ray.wait([reference for _, reference in closing], num_returns=len(closing), timeout=_CLOSE_S)
         for remote, _ in closing:
@@ -325,14 +287,12 @@ class RayHosts:
     # ---- `bakeoff.run.study_run.Hosts` ------------------------------------------------------------------------------
 
     def free(self) -> int:
-        """Workers that are ready and measure nothing."""
         return sum(1 for remote in self._remotes if self._is_free(remote))
 
     def _is_free(self, remote: _Remote) -> bool:
         return remote.ready and not remote.left_out and remote.order is None
 
     def busy(self) -> bool:
-        """Whether a worker loads or measures."""
         return any(what in ("prepare", "measure") for _, what in self._waiting.values())
 
     def begin(self, order: EpochOrder) -> None:
@@ -350,7 +310,7 @@ class RayHosts:
 
         Raises:
             Interrupted: the user ended the run.
-            BakeoffError: what would be the same in every epoch.
+            BakeoffError: an error that every epoch would meet.
         """
         while True:
             if self.stop.is_set():
@@ -376,7 +336,7 @@ class RayHosts:
                     return self._receive(remote, value)
 
     def leave_out(self, host: str) -> bool:
-        """Give a host no further epochs; whether others are left, ready or still loading."""
+        """Give a host no further epochs; return whether others are left, ready or still loading."""
         for remote in self._remotes:
             if remote.node.name == host and not remote.left_out:
                 remote.left_out = True
@@ -386,11 +346,9 @@ class RayHosts:
     # ---- what comes back -------------------------------------------------------------------------------------------
 
     def _welcome(self, remote: _Remote, answer: Answer) -> None:
-        """Note that a worker has loaded its data, or leave its node out while another is ready or loads.
+        """Note that a worker has loaded its data.
 
-        Raises:
-            BakeoffError: what would be the same on every node, or other data or servers than those of the first; no
-                other node is ready or loads.
+        If that failed, leave its node out while another is ready or loads; otherwise raise the error.
         """
         name = remote.node.name
         if answer.stopped:
@@ -412,11 +370,7 @@ class RayHosts:
         remote.ready = True
 
     def _check_same(self, name: str, ready: Ready) -> None:
-        """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs.
-
-        Raises:
-            RunInvalid, ResultsError: it has.
-        """
+        """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs."""
         check_versions(self.before, ready.versions)
         first = self._first or ready
         if ready.versions != first.versions:
@@ -447,12 +401,6 @@ class RayHosts:
                 raise RunInvalid(f"node {name} has loaded other rows than the first node: {other[-1]}.")
 
     def _receive(self, remote: _Remote, answer: Answer) -> EpochDone | None:
-        """Write an epoch that has come back.
-
-        Raises:
-            BakeoffError: what would be the same in every epoch.
-            Interrupted: the worker was ended.
-        """
         if answer.stopped:
             raise Interrupted
         if isinstance(answer.error, HostError):
@@ -466,7 +414,7 @@ class RayHosts:
         return parcel.done
 
     def _lose(self, remote: _Remote, reason: str) -> EpochDone | None:
-        """Count the epoch of a lost worker as discarded; None: it had none."""
+        """Discard the epoch of a lost worker, if it had one."""
         remote.left_out = True
         self.listener.note(reason)
         order, writer, begun = remote.order, remote.writer, remote.begun
@@ -493,7 +441,6 @@ class RayHosts:
     # ---- what the user sees ----------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        """Ask workers now and then what they do."""
         now = time.monotonic()
         for remote in self._remotes:
             works = not remote.left_out and (remote.order is not None or not remote.ready)
@@ -502,7 +449,7 @@ class RayHosts:
                 self._waiting[remote.actor.take.remote()] = (remote, "report")
 
     def _relay(self, remote: _Remote, reports: Reports) -> None:
-        """Pass on what a worker reports; rates of one node only, since all are shown in one place."""
+        """Pass on a worker's reports; rates of one node only, since all are shown in one place."""
         remote.asking = False
         name = remote.node.name
         for text in reports.notes:
@@ -524,6 +471,5 @@ def _taken(resource: str) -> str:
 
 
 def _named(error: BakeoffError, name: str) -> BakeoffError:
-    """An error of a node, with the node's name in front."""
     error.message = f"node {name}: {error.message}"
     return error

@@ -21,7 +21,7 @@ from bakeoff.run.machine_check import Severity, examine
 from bakeoff.run.reporters import download_reporter
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
-from bakeoff.spec import Frozen, Origin, Study
+from bakeoff.spec import Frozen, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_percent
@@ -109,7 +109,7 @@ def gate(
 
 def _checked(study: Study, slowdown_percent: float | None) -> Study:
     for arm in study.arms:
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             message = f"gate: {arm.server} is a running server; a gate needs servers that it can restart."
             raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
     if any(workload.rate_per_s or workload.speed for workload in study.workloads):
@@ -118,7 +118,7 @@ def _checked(study: Study, slowdown_percent: float | None) -> Study:
     if slowdown_percent:
         slow, last = {"slowdown_percent": slowdown_percent}, contenders(study)[-1]
         arms = tuple(arm.model_copy(update=slow) if arm.name == last else arm for arm in study.arms)
-        study = study.model_copy(update={"arms": arms})
+        study = study.with_arms(arms)
     return study
 
 

@@ -8,8 +8,7 @@ from bakeoff import spec
 from bakeoff.gate import outputs, sections
 from bakeoff.gate.rule import Answer, GateQuestion, Sample, answers, as_question, forecast_sentence
 from bakeoff.plan import Plan
-from bakeoff.report.context import Context
-from bakeoff.report.question import Finish
+from bakeoff.report.context import Context, Finish
 from bakeoff.report.view import Conclusion
 from bakeoff.spec import Study
 from bakeoff.stats.resolution import NoiseCard

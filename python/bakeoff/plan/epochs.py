@@ -37,16 +37,12 @@ class Cell(Frozen):
         name: `oltp_point_select/4`; unique in the study.
         workload: name of the workload, the part before the slash.
         workload_index: its place in `Study.workloads`.
-        script: bundled name or path.
-        threads: connections of each arm.
         writes: it changes data, or may (a script that bakeoff does not know).
         freeze: the resting server is stopped (SIGSTOP) while the other has its turn.
-        placement: where the two threads of every connection run, on all arms alike.
-        open_loop: events come at a given rate.
         fixed_work: every pass runs the same list of events (`bakeoff.plan.workloads.WorkloadKind`).
         speed: captured seconds replayed per second; None if it does not follow the capture's clock.
         slices: the length before the pilot, or the one that the pilot chose.
-        seconds: wall seconds per epoch, all arms together; None for the plan's `seconds_per_cell`.
+        seconds: wall seconds that all arms together are measured in an epoch; None for the plan's `seconds_per_cell`.
     """
 
     name: str
@@ -70,11 +66,7 @@ class Cell(Frozen):
 
 
 class CellDraft(Frozen):
-    """One cell within an epoch; both seeds go to the engine's `measure` as they are and hold for all arms.
-
-    Attributes:
-        arms: those that are measured in it; empty: all.
-    """
+    """One cell within an epoch. Both seeds go to the engine's `measure` and hold for all arms; no `arms` means all."""
 
     cell: str
     order_seed: int
@@ -95,7 +87,6 @@ class EpochDraft(Frozen):
 
     Attributes:
         build: which load of the data is restored, counted from 0.
-        start_order: arm names, in the order in which their servers start.
         cells: in the order of measuring; those that only read come first.
         padding_bytes: arm -> length of an environment variable that does nothing but move the process's stack.
     """
@@ -109,7 +100,6 @@ class EpochDraft(Frozen):
 
     @property
     def cell_order(self) -> tuple[str, ...]:
-        """Names of the cells in the order of measuring."""
         return tuple(draft.cell for draft in self.cells)
 
 
@@ -117,7 +107,6 @@ class Plan(Frozen):
     """A study turned into epochs.
 
     Attributes:
-        seed: the study's; every order and seed follows from it (bakeoff.plan.epochs).
         arms: names, the baseline first.
         builds: loads of the data that the epochs take in turn.
         seconds_per_cell: wall seconds that all arms together are measured in one cell of one epoch, mean over cells.
@@ -125,10 +114,9 @@ class Plan(Frozen):
         overhead_s: wall seconds of an epoch in which nothing is measured (restore, start, readiness, warm-up, stop).
         load_s: wall seconds before the first epoch and after the last one.
         epochs_min: fewest epochs that give a verdict.
-        epochs_expected: how many fit into the budget.
-        fits: at least `epochs_min` of them do.
+        epochs_expected: how many fit into the budget; `fits` if that is enough.
         budget_needed_s: smallest budget with a verdict: `epochs_min` epochs fit, each cell measured its least.
-        unpaired: why the connections run free although pairing was wanted; empty when they do not.
+        unpaired: why the connections run free although pairing was wanted; empty if they are paired.
         epochs: the first drafts, as declared before measuring; later ones follow by the same rule.
     """
 
@@ -159,43 +147,33 @@ class Plan(Frozen):
         return self.overhead_s + len(self.cells) * self.seconds_per_cell
 
     def seconds_of(self, cell: str) -> float:
-        """Wall seconds that a cell is measured in an epoch with all arms.
-
-        Raises:
-            KeyError: there is no such cell.
-        """
+        """Wall seconds that a cell is measured in an epoch with all arms."""
         seconds = self.cell(cell).seconds
         return self.seconds_per_cell if seconds is None else seconds
 
     def arm_seconds(self, cell: str) -> float:
-        """Wall seconds that each arm is measured in a cell of an epoch: the same however many arms there still are."""
+        """Wall seconds that each arm is measured in a cell of an epoch, however many arms are left."""
         return self.seconds_of(cell) / (self.turns or len(self.arms))
 
     def measuring_seconds(self, arms: Mapping[str, int]) -> float:
-        """Expected wall seconds of measuring when only so many arms (baseline included) are measured in these cells."""
+        """Expected wall seconds of measuring these numbers of arms (baseline included) by cell."""
         return sum(self.arm_seconds(cell) * self._turns_of(count) for cell, count in arms.items())
 
     def _turns_of(self, count: int) -> int:
-        """`turns` of a cell in which so many arms are left."""
         contenders = len(self.arms) - 1
         in_a_round = math.ceil(contenders / max(1, self.turns - contenders))
         return min(turns(count, at_once=1 + in_a_round), self.turns or count)
 
     def cell(self, name: str) -> Cell:
-        """The cell of that name.
-
-        Raises:
-            KeyError: there is none.
-        """
         return {cell.name: cell for cell in self.cells}[name]
 
     def all_free(self, reason: str) -> "Plan":
-        """This plan with all connections where the kernel puts them, because they cannot be paired."""
+        """Return the plan with all connections where the kernel puts them, because they cannot be paired."""
         cells = tuple(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
         return self.model_copy(update={"cells": cells, "unpaired": reason})
 
     def with_slices(self, chosen: dict[str, SliceLength]) -> "Plan":
-        """This plan with slice lengths by cell name; other cells keep theirs."""
+        """Return the plan with slice lengths by cell name; other cells keep theirs."""
         cells = tuple(
             cell.model_copy(update={"slices": chosen[cell.name]}) if cell.name in chosen else cell
             for cell in self.cells
@@ -204,27 +182,21 @@ class Plan(Frozen):
 
 
 def seed_for(seed: int, *path: int | str) -> int:
-    """The number of one choice, uniform in [0, 2**53)."""
+    """Return the number of one choice, uniform in [0, 2**53)."""
     text = "/".join(["bakeoff", "1", str(seed), *map(str, path)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 11
 
 
 def shuffled(items: Iterable[str], seed: int, *path: int | str) -> tuple[str, ...]:
-    """The items in the random order that belongs to `path`; the order in which they come in does not matter."""
+    """Return items in the random order that belongs to `path`, whatever order they come in."""
     return tuple(sorted(items, key=lambda item: (seed_for(seed, *path, item), item)))
 
 
 def rounds(arms: tuple[str, ...], *, at_once: int, seed: int, epoch: int) -> tuple[tuple[str, ...], ...]:
-    """Which arms run together in each round of an epoch, when the servers do not all fit into memory.
+    """Choose which arms run together in each round of an epoch, when the servers do not all fit into memory.
 
-    Every contender is in one round, with the baseline; the groups are drawn anew for every epoch. Rounds are of the
-    same size, or of two sizes that differ by one.
-
-    Args:
-        arms: the baseline first.
-        at_once: how many may run at the same time, 2 or more (1 when there is but one arm).
-        seed: the study's.
-        epoch: number from 0.
+    Every contender is in one round, with the baseline (the first arm). The groups are drawn anew for every epoch, and
+    their sizes differ by one at most. `at_once` is 2 or more, or 1 if there is only one arm.
     """
     if len(arms) <= at_once:
         return (arms,)
@@ -236,7 +208,7 @@ def rounds(arms: tuple[str, ...], *, at_once: int, seed: int, epoch: int) -> tup
 
 
 def turns(arms: int, *, at_once: int) -> int:
-    """How many arms take turns in a cell of an epoch: all, and the baseline once more for every round but the first."""
+    """Count the turns in a cell of an epoch: one an arm, and one more of the baseline for each round but the first."""
     if arms <= at_once:
         return arms
     return arms - 1 + -(-(arms - 1) // (at_once - 1))

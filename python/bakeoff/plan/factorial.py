@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.plan.workloads import kind_of, sized_options, workload_names
-from bakeoff.spec import Arm, Origin, Study, Workload, control_of
+from bakeoff.spec import Arm, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, fields_set_by, part_of
 from bakeoff.spec.fields import Conditions, Sizes
@@ -34,20 +34,16 @@ FACTORS_MIN = 5
 """Varied factors from which a study is fractioned unless it asks for all combinations."""
 
 COMBINATIONS_MAX = 2**16
-"""Combinations that are looked through, before `where` and a fraction leave some out."""
+"""Combinations before `where` and a fraction leave some out."""
 
-_SEARCH_MAX = 20_000  # choices of generators to look through; with more only those of odd length are
+_SEARCH_MAX = 20_000  # choices of generators to try; if there are more, only those of odd length
 _POOL = "buffer_pool"
 
 Combination = tuple[str, ...]
 
 
 def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
-    """Make the study of a file, one of its scales applied; `seed` counts unless the file has one.
-
-    Raises:
-        SpecError: no contender is left, the baseline is excluded, a combination contradicts itself; with file and line.
-    """
+    """Make the study of a file, one of its scales applied; `seed` counts unless the file has one."""
     form = loaded.form
     baseline = tuple(form.baseline.get(factor, next(iter(levels))) for factor, levels in loaded.levels.items())
     count = math.prod(map(len, loaded.levels.values()))
@@ -63,7 +59,7 @@ def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
     workloads = tuple(_workload(each, loaded.path.parent) for each in form.workloads or ())
     levels = dict(zip(arm_names(len(measured)), measured, strict=True))
     arms = _arms(loaded, levels, workloads)
-    running = any(arm.server.origin is Origin.URL for arm in arms)
+    running = any(arm.server.is_running for arm in arms)
     for index, workload in enumerate(workloads):
         if running and workload.writes and not kind_of(workload.script).fills_tables:
             reason = "on running servers only the reads of a capture are replayed."
@@ -95,7 +91,7 @@ def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
 
 
 def arm_names(count: int) -> tuple[str, ...]:
-    """Names of arms: `A` to `Z`, then `AA`, `AB` and so on."""
+    """Return `A` to `Z`, then `AA`, `AB` and so on."""
     letters = string.ascii_uppercase
     doubles = (a + b for a in letters for b in letters)
     return tuple(itertools.islice(itertools.chain(letters, doubles), count))
@@ -104,7 +100,7 @@ def arm_names(count: int) -> tuple[str, ...]:
 def _measured_combinations(
     loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
 ) -> tuple[Fraction | None, list[Combination]]:
-    """The combinations that are measured, the baseline first, and the fraction that they are of those kept, if any."""
+    """Return the combinations to measure, the baseline first, and the fraction that they are, if any."""
     form = loaded.form
     if baseline not in kept:
         raise loaded.error(
@@ -114,7 +110,9 @@ def _measured_combinations(
         )
     fraction, measured = _fractioned(loaded, baseline, kept)
     if len(measured) == 1:
-        place, hint = ("factors", "Add a level.") if form.factors else ("servers", "Add a server, or a factor.")
+        place, hint = (
+            ("factors", "Add a level.") if loaded.written.factors else ("servers", "Add a server, or a factor.")
+        )
         raise loaded.error(place, reason="nothing is left to compare the baseline with.", hint=hint)
     if len(measured) > ARMS_MAX:
         raise loaded.error(
@@ -127,7 +125,6 @@ def _measured_combinations(
 
 
 def _database(form: StudyFile, arms: list[Arm]) -> str:
-    """The file's, else the one that the data is of, else sysbench's."""
     if "database" in form.model_fields_set or not arms[0].data.source:
         return form.database
     return default_database(arms[0].data.source) or form.database
@@ -144,10 +141,10 @@ def _excluded(loaded: LoadedStudy, combination: Combination) -> bool:
 def _fractioned(
     loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
 ) -> tuple[Fraction | None, list[Combination]]:
-    """The fraction of the combinations that is measured, if any.
+    """Return the fraction of the combinations that is measured, if any.
 
-    Fractioned are the factors of two levels that `where` does not name; the others are crossed with them in full, so
-    that whatever is left out by `where`, every level of the fractioned ones comes equally often.
+    It is a fraction of the two-level factors that `where` does not name. The others are crossed with them in full, so
+    that every level of the fractioned ones comes equally often, whatever `where` leaves out.
     """
     form = loaded.form
     varied = [factor for factor, levels in loaded.levels.items() if len(levels) > 1]
@@ -160,7 +157,7 @@ def _fractioned(
         if form.design == "fraction":
             raise loaded.error(
                 "design",
-                reason=f"there is no fraction of resolution IV of {len(names)} factors of two levels.",
+                reason=f"{len(names)} two-level factors have no fraction of resolution IV.",
                 hint="It takes four or more that where does not name; leave design out for all combinations.",
             )
         return None, kept
@@ -175,13 +172,12 @@ def _fractioned(
 
 
 def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tuple[Workload, ...]) -> list[Arm]:
-    """The arms of these combinations; two of them on one running server have the same data and other connections."""
     arms = [_arm(loaded, name, combination, workloads) for name, combination in levels.items()]
     by_url = any(not kind_of(workload.script).fills_tables for workload in workloads)
     seen: set[object] = set()
     data: dict[object, Data] = {}
     for arm in arms:
-        if arm.server.origin is not Origin.URL:
+        if not arm.server.is_running:
             continue
         place = running_at(arm.server, with_database=by_url)
         setup = (place, arm.connection.model_copy(update={"transport": "socket"}))  # its URL says how it is reached
@@ -218,23 +214,19 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
         parts = ArmParts(folder=loaded.cnf_folder)
         parts.apply({name: value for name, value in settings.items() if name != _POOL})
         parts.data_bytes = _expected_bytes(loaded.form, workloads, parts.data)
-        if _POOL in settings:  # which may be a ratio of the data that the other settings make
+        if _POOL in settings:  # it may be a ratio of the data, which the other settings determine
             parts.apply({_POOL: settings[_POOL]})
     except SpecError as error:
         place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
         raise loaded.error(*place, reason=f"{_words(combination)}: {error.message}", hint=error.hint) from None
     assert parts.server
     return Arm(
-        name=name,
-        label=_label(loaded, combination),
-        server=parts.server,
-        data=parts.data,
-        connection=parts.connection,
+        name=name, label=_label(loaded, combination), server=parts.server, data=parts.data, connection=parts.connection
     )
 
 
 def _refuse_set_twice(loaded: LoadedStudy, settings: Mapping[str, str], levels: Mapping[str, str]) -> None:
-    """Refuse two settings of an arm that set one thing, as page_size and option.innodb_page_size: only one counts."""
+    """Refuse two settings of an arm that set the same thing, such as page_size and option.innodb_page_size."""
     set_by: dict[KeyPath, str] = {}
     for setting, value in settings.items():
         for field in fields_set_by(setting, value):
@@ -248,7 +240,6 @@ def _refuse_set_twice(loaded: LoadedStudy, settings: Mapping[str, str], levels: 
 
 
 def _label(loaded: LoadedStudy, combination: Combination) -> str:
-    """The levels of what is varied; a factor that has one level says nothing."""
     varied = [level for levels, level in zip(loaded.levels.values(), combination, strict=True) if len(levels) > 1]
     return _words(tuple(varied))
 
@@ -267,7 +258,7 @@ def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
 
 
 def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], data: Data) -> int | None:
-    """Of the tables of an arm with this data; None: not known before they are taken from a running server."""
+    """Return the expected size of the tables with this data; None before it is taken from a running server."""
     if data.source:
         return None if is_url(data.source) else read_dump(data.source).server_bytes
     sizes = {"tables": form.tables, "table_size": form.table_size}
@@ -283,11 +274,10 @@ def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:
 
 
 def generators(count: int) -> tuple[int, ...]:
-    """The generators of the smallest fraction of resolution IV or better of so many factors; () when there is none.
+    """Return the generators of the smallest fraction of resolution IV or better, else ().
 
-    Returns:
-        One bit mask over the basic factors for each factor after them; the number of basic factors is `count` less
-        their number. Of all choices the one with the longest shortest word, then with the fewest words of that length.
+    Each is a bit mask over the basic factors, for one factor after them; there are `count` less so many basic factors.
+    Of all choices it is the one with the longest shortest word, then with the fewest words of that length.
     """
     basic = next(number for number in range(1, count + 1) if 2 ** (number - 1) >= count)
     extra = count - basic
@@ -303,7 +293,7 @@ def generators(count: int) -> tuple[int, ...]:
 
 
 def words(chosen: Sequence[int], basic: int) -> tuple[int, ...]:
-    """All words of the defining relation as bit masks over the factors, the basic ones in the lowest bits."""
+    """Return all words of the defining relation as bit masks over the factors, the basic ones in the lowest bits."""
     relation = {0}
     for place, mask in enumerate(chosen):
         word = mask | 1 << (basic + place)
@@ -312,7 +302,7 @@ def words(chosen: Sequence[int], basic: int) -> tuple[int, ...]:
 
 
 def points(chosen: Sequence[int], basic: int) -> tuple[tuple[int, ...], ...]:
-    """The combinations measured: a 0 or 1 for each factor; the first is all 0, the baseline."""
+    """Return the combinations measured: a 0 or 1 for each factor; the first is all 0, the baseline."""
     found = []
     for number in range(2**basic):
         levels = [number >> place & 1 for place in range(basic)]
@@ -321,7 +311,7 @@ def points(chosen: Sequence[int], basic: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _lengths(relation: Sequence[int]) -> tuple[int, ...]:
-    """How many words there are of length 1, 2, 3 …: the smaller the tuple, the better the fraction."""
+    """Count the words of length 1, 2, 3 …: the smaller the tuple, the better the fraction."""
     counts = [0] * 32
     for word in relation:
         counts[word.bit_count()] += 1
@@ -331,11 +321,6 @@ def _lengths(relation: Sequence[int]) -> tuple[int, ...]:
 def _published(
     loaded: LoadedStudy, arms: Mapping[str, Combination], workloads: tuple[Workload, ...], threads: tuple[int, ...]
 ) -> Published | None:
-    """Figures for those arms and cells of the study that were published; None when the file names none.
-
-    Raises:
-        SpecError: the CSV cannot be read, lacks a column or a value, or holds no number where one is wanted.
-    """
     form = loaded.form.published
     if form is None:
         return None
@@ -361,7 +346,7 @@ def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str,
             reader = csv.DictReader(file)
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no CSV in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not CSV in UTF-8"
         raise loaded.error(
             "published", "file", reason=f"{path} cannot be read: {reason}.", hint="It lies beside the study."
         ) from None
@@ -395,7 +380,7 @@ def _value(loaded: LoadedStudy, form: PublishedForm, number: int, row: dict[str,
 
 
 def _same(factor: str, level: str, written: str) -> bool:
-    """Whether a published level is the study's; servers are the same from one release series on (5.7.25 is 5.7)."""
+    """Whether a published level is the study's; servers match by release series (5.7.25 is 5.7)."""
     if level.lower() == written.lower():
         return True
     if factor != "server":
@@ -405,7 +390,7 @@ def _same(factor: str, level: str, written: str) -> bool:
 
 
 def _apart(level: str, written: str) -> int:
-    """How far a published server of the series is from the study's: below 0 when it is written alike."""
+    """Return how far a published server of the series is from the study's; -1 if the names are equal."""
     if level.lower() == written.lower():
         return -1
     ours, theirs = _release(level), _release(written)
@@ -413,6 +398,5 @@ def _apart(level: str, written: str) -> int:
 
 
 def _release(server: str) -> tuple[str, str, str] | None:
-    """Flavour, series and the number after it, if there is one."""
     found = re.fullmatch(r"([a-z]+):(\d+\.\d+)(?:\.(\d+))?[\d.]*", server.partition(",")[0].lower())
     return (found[1], found[2], found[3] or "") if found else None

@@ -3,23 +3,14 @@
 from collections.abc import Collection, Mapping
 
 from bakeoff.plan import timing
-from bakeoff.plan.epochs import (
-    Cell,
-    CellDraft,
-    EpochDraft,
-    Plan,
-    Seeds,
-    SliceLength,
-    seed_for,
-    shuffled,
-)
+from bakeoff.plan.epochs import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength, seed_for, shuffled
 from bakeoff.plan.workloads import kind_of, workload_names, writes
 from bakeoff.spec import Placement, Study, Workload
 
-_NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
+_NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` that keep connections
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
 _DRAFTS_MAX = 200  # a budget of days has millions of epochs
-_PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
+_PADDING_MAX_BYTES = 4096  # one page, so that the stack can start at every aligned address in it
 
 
 def plan_study(
@@ -30,31 +21,22 @@ def plan_study(
     seconds_per_cell: float | None = None,
     turns: int | None = None,
     builds: int | None = None,
-    needed_s: float = 0.0,
-    precise_s: float | None = None,
+    needs: timing.PilotNeeds = timing.UNKNOWN_NEEDS,
 ) -> Plan:
-    """Turn a study into cells, orders and seconds.
+    """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`), which the caller reports.
 
     Args:
-        study: the question, its budget and seed.
         overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
         load_s: expected wall seconds before the first epoch and after the last one.
-        seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
-        turns: arms that take turns in a cell, the baseline counted once a round (`epochs.turns`); None: every arm.
-        builds: loads of the data there are; None: the study's.
-        needed_s: measuring seconds that the slowest cell needs by its pilot (`timing.needed_seconds`).
-        precise_s: mean over cells of those that the pilots' noise asks for (`timing.precise_seconds`); None: not known.
-
-    Returns:
-        A plan; it may not fit the budget (`fits`), which is for the caller to report.
+        seconds_per_cell: measuring seconds of a cell in an epoch; None to follow from the budget (bakeoff.plan.timing).
+        turns: arms that take turns in a cell, the baseline counted once a round (`epochs.turns`); None for every arm.
+        builds: loads of the data that there are; None for the study's.
     """
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)
     comfortable_s = timing.LONG_S
     if not any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
-        comfortable_s = timing.comfortable_seconds(
-            overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s, precise_s=precise_s
-        )
+        comfortable_s = timing.comfortable_seconds(needs, overhead_s=overhead_s, cells=count, turns=turns)
     seconds = seconds_per_cell or timing.seconds_per_cell(
         budget_s=study.budget_s,
         load_s=load_s,
@@ -89,24 +71,15 @@ def plan_study(
 
 
 def epoch_draft(
-    plan: Plan,
-    study: Study,
-    epoch: int,
-    *,
-    settled: frozenset[tuple[str, str]] = frozenset(),
+    plan: Plan, study: Study, epoch: int, *, settled: frozenset[tuple[str, str]] = frozenset()
 ) -> EpochDraft:
     """Draw an epoch: start order, cells, build, padding and seeds.
 
     Start orders come in pairs of epochs, a random one and then its reverse, so that no arm is first more often than
-    another. Builds rotate. Cells that only read come before those that write. Workloads are in random order among
-    each of the two, and so are a workload's cells, which follow each other: they are warmed together.
+    another. Builds rotate. Cells that only read come before those that write. Within each group workloads are in random
+    order, and so are a workload's cells, which follow each other because they are warmed together.
 
-    Args:
-        plan: arms, cells and builds.
-        study: its seed.
-        epoch: number from 0.
-        settled: (cell, arm) no longer measured, and with them the cells in which no two arms are left; leaving them out
-            changes no other choice.
+    `settled` are (cell, arm) no longer measured. Leaving them out changes no other choice.
     """
     seed = study.seed
     pair, second = divmod(epoch, 2)
@@ -129,10 +102,7 @@ def epoch_draft(
         start_order=start[::-1] if second else start,
         cells=tuple(
             CellDraft(
-                cell=name,
-                order_seed=seed_for(seeds.order, name),
-                key_seed=seed_for(seeds.keys, name),
-                arms=arms[name],
+                cell=name, order_seed=seed_for(seeds.order, name), key_seed=seed_for(seeds.keys, name), arms=arms[name]
             )
             for name in order
         ),
@@ -142,9 +112,9 @@ def epoch_draft(
 
 
 def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
-    """This plan with its measuring seconds shared among the cells by their noise (`timing.shared_seconds`).
+    """Return the plan with its measuring seconds shared among the cells by their noise (`timing.shared_seconds`).
 
-    Slices that no longer leave enough blocks are cut to those that do.
+    Slices that leave too few blocks are cut.
     """
     seconds = timing.shared_seconds(plan.seconds_per_cell, noise, turns=plan.turns)
     cells = []
@@ -159,7 +129,7 @@ def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
 
 
 def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
-    """This plan with the slices of these cells doubled, as far as enough blocks fit into a measuring."""
+    """Return the plan with the slices of these cells doubled, as far as enough blocks fit."""
     longer = {}
     for name in cells:
         cell = plan.cell(name)
@@ -200,10 +170,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
 
 
 def _placement(study: Study, workload: Workload, threads: int) -> Placement:
-    """Paired, unless there are too many connections, or the script connects again and again.
-
-    Finding the server's thread of a connection takes longer than connecting.
-    """
+    """Pair connections, unless they are too many or the script reconnects faster than a server thread is found."""
     given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
     reconnects = any(name == "reconnect" and str(value).lower() not in _NO_RECONNECT for name, value in given)
     return Placement.FREE if reconnects or threads > _PAIRED_MAX else Placement.PAIRED
@@ -214,7 +181,7 @@ def _is_open_loop(workload: Workload) -> bool:
 
 
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
-    """Shortest and longest slice (ns) that the pilot may choose for a cell."""
+    """Return the shortest and longest slice (ns) that the pilot may choose for a cell."""
     seconds = plan.seconds_per_cell if cell.seconds is None else cell.seconds
     return timing.slice_bounds(
         writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, turns=plan.turns

@@ -12,36 +12,36 @@ EPOCHS_MIN = 6
 SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
 """Measuring seconds of a cell in an epoch: below 2 s a write cell has no whole block, above 120 s epochs are few."""
 
-# Two blocks of the shortest slices with their guard, each arm twice in each: less is no measurement of an arm.
+# Seconds for two blocks of the shortest slices with guards, two turns an arm in each; less does not measure an arm.
 _TURN_MIN_S = 4 * 0.055
 
 WARM_MIN_S = 2.0
-"""Of warming one workload after a start."""
+"""Shortest warm-up of one workload after a start."""
 
-# What analysis and report take after the last epoch: the budget ends with the verdict.
+# Analysis and report after the last epoch count towards the budget.
 _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
 
-_BUDGET_STEP_S = 5.0  # a budget is named in such steps
+_BUDGET_STEP_S = 5.0  # budgets are rounded up to this
 
 LONG_S = 20.0
 """As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
 
-# Of an arm that reads, in an epoch: a shorter measuring leaves much noise within the epoch, a longer one gains little,
-# because starts differ more (docs/decisions/how-long-an-epoch.md).
+# Seconds of a reading arm in an epoch. Shorter leaves much noise within the epoch; longer gains little, because
+# restarts differ more (docs/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
 # From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
 _EPOCHS_AIM = 8
 # Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
 _BLOCKS_AIM = 4
-# Of an arm in an epoch: 50 of them lie beyond the 99th percentile.
+# Events of an arm in an epoch: 50 of them lie beyond the 99th percentile.
 _EVENTS_AIM = 5_000
 
 # Standard deviation of an epoch's ratio over the target half-width: with it six epochs reach the target three times in
-# four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values of it cost more
+# four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values cost more
 # time in every epoch than they save in epochs.
 _EPOCH_SD = 0.75
 
-# From here on a block more or less is 5 % of a measuring at most.
+# With this many blocks, one more or less is at most 5 % of a measuring.
 _BLOCKS_MANY = 20
 
 _MS = 1_000_000
@@ -52,37 +52,36 @@ SLICE_MIN_NS = 5 * _MS
 
 
 def seconds_min(turns: int) -> float:
-    """Fewest measuring seconds of a cell in which so many arms take turns."""
+    """Return the fewest measuring seconds of a cell in which so many arms take turns."""
     return max(SECONDS_MIN, turns * _TURN_MIN_S)
 
 
 def warm_seconds(warm_s: float) -> float:
-    """Seconds for which each workload is warmed before its cells are measured."""
     return max(WARM_MIN_S, warm_s)
 
 
 def report_seconds(cells: int) -> float:
-    """Wall seconds that analysis and report will take."""
+    """Return the wall seconds that analysis and report will take."""
     return _REPORT_S + _REPORT_CELL_S * min(cells, _REPORT_CELLS)
 
 
 def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: int) -> float:
-    """The smallest budget with a verdict: loading and report, and the fewest epochs, each cell measured its least.
+    """Return the smallest budget for a verdict: loading, report, and the fewest epochs, each cell measured its least.
 
-    Rounded up, so that it is the same figure wherever it is named.
+    It is rounded up, so that it is the same figure wherever it is named.
     """
     needed_s = load_s + EPOCHS_MIN * (overhead_s + cells * seconds_min(turns))
     return math.ceil(needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
 
 
 def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int) -> float:
-    """Measuring seconds of a cell in which enough blocks of its slices fit, and enough events of each arm for a p99."""
+    """Return the seconds in which a cell has enough blocks of its slices, and enough events of each arm for a p99."""
     blocks_s = _BLOCKS_AIM * 2 * turns * (slice_ns + guard_ns(slice_ns)) / 1e9
     return max(blocks_s, turns * _EVENTS_AIM / events_per_s) if events_per_s > 0 else blocks_s
 
 
 def precise_seconds(*, variance_rate_s: float, precision: float, turns: int) -> float:
-    """Measuring seconds of a cell with which the fewest epochs reach the target precision, if restarts differ little.
+    """Return the seconds of a cell with which the fewest epochs reach the target precision, if restarts differ little.
 
     Args:
         variance_rate_s: variance of the log ratio x seconds of its two arms within an epoch, from the pilot.
@@ -92,37 +91,41 @@ def precise_seconds(*, variance_rate_s: float, precision: float, turns: int) -> 
     return variance_rate_s * turns / 2 / (_EPOCH_SD * precision) ** 2
 
 
-def comfortable_seconds(
-    *, overhead_s: float, cells: int, turns: int = 2, needed_s: float = 0.0, precise_s: float | None = None
-) -> float:
-    """Measuring seconds of a cell in an epoch, where all cells only read and the budget does not matter.
+@dataclass(frozen=True)
+class PilotNeeds:
+    """What the pilots ask of the measuring seconds of a cell.
 
-    As long as the noise needs. Where it is not known, all cells together take as long as everything else in the epoch:
-    the variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m); at C m = o it is at most twice the least
-    that any m gives, whatever the restart variance sigma_I^2 and the rate v within an epoch are.
-
-    Args:
-        overhead_s: o, unmeasured seconds an epoch, shared by the cells.
-        cells: C, how many there are.
-        turns: arms that share a cell's seconds; each has 2.5 s at least.
+    Attributes:
         needed_s: what the slowest cell needs (`needed_seconds`).
-        precise_s: mean over cells of what their noise needs (`precise_seconds`); None: not known yet.
-
-    Returns:
-        At most `LONG_S`.
+        precise_s: mean over cells of what their noise needs (`precise_seconds`); None if unknown.
     """
-    noise_s = overhead_s / cells if precise_s is None else precise_s
-    return min(max(noise_s, _TURN_COMFORTABLE_S * turns, needed_s), LONG_S)
+
+    needed_s: float = 0.0
+    precise_s: float | None = None
+
+
+UNKNOWN_NEEDS = PilotNeeds()
+
+
+def comfortable_seconds(needs: PilotNeeds = UNKNOWN_NEEDS, *, overhead_s: float, cells: int, turns: int = 2) -> float:
+    """Return the seconds of a cell in an epoch if all cells only read and the budget does not matter; at most `LONG_S`.
+
+    They are as long as the noise needs. If that is unknown, all cells together take as long as everything
+    else in the epoch (`overhead_s`). The variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m); at
+    C m = o it is at most twice the least that any m gives, whatever the restart variance sigma_I^2 and the rate v are.
+    """
+    noise_s = overhead_s / cells if needs.precise_s is None else needs.precise_s
+    return min(max(noise_s, _TURN_COMFORTABLE_S * turns, needs.needed_s), LONG_S)
 
 
 def seconds_per_cell(
     *, budget_s: float, load_s: float, overhead_s: float, cells: int, comfortable_s: float, turns: int
 ) -> float:
-    """Measuring seconds of a cell in an epoch before anything is known about the noise.
+    """Return the measuring seconds of a cell in an epoch before anything is known about the noise.
 
-    As long as is comfortable while 8 epochs fit; shorter when they do not; when that leaves less than 5 s, 6 epochs
-    must do. Never below `seconds_min`, even if the budget then does not hold 6 epochs. What a whole number of epochs
-    leaves of the budget is shared out among them, so that the last one ends with it.
+    As long as is comfortable while 8 epochs fit, else shorter; if that leaves less than 5 s, 6 epochs must do. Never
+    below `seconds_min`, even if the budget then does not hold 6 epochs. What a whole number of epochs leaves of the
+    budget is shared out among them.
     """
     rest_s, least = budget_s - load_s, seconds_min(turns)
 
@@ -138,19 +141,16 @@ def seconds_per_cell(
 
 
 def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: int) -> dict[str, float]:
-    """The measuring seconds of an epoch shared among its cells by their noise: most where it is largest.
+    """Share the measuring seconds of an epoch among its cells by their noise: most where it is largest.
 
     A cell's variance within an epoch is its rate over its seconds, so seconds in proportion to the rates make all
-    intervals equally wide; no cell gets less than half of the mean or more than twice it, because restarts, which no
-    longer measuring averages out, are not known yet.
+    intervals equally wide. No cell gets less than half of the mean or more than twice it, because the noise of
+    restarts, which longer measuring does not average out, is not known yet.
 
     Args:
         seconds: the mean over cells.
-        noise: cell -> variance of the log ratio x seconds, from the pilot; None: not known, counts as the median.
+        noise: cell -> variance of the log ratio x seconds, from the pilot; None counts as the median.
         turns: arms that share them.
-
-    Returns:
-        Seconds by cell; their sum is that of the mean, unless the least of a cell (`seconds_min`) makes it more.
     """
     known = sorted(rate for rate in noise.values() if rate is not None and rate > 0)
     if len(noise) < 2 or not known:
@@ -158,7 +158,7 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: 
     median = known[len(known) // 2]
     rates = {cell: rate if rate else median for cell, rate in noise.items()}
     low, high = 0.5, 2.0
-    # The factor at which the clamped shares have the mean 1: found by halving, since clamping makes it no formula.
+    # Bisect for the factor at which the clamped shares have the mean 1; clamping rules out a formula.
     smallest, largest = low / max(rates.values()), high / min(rates.values())
     for _ in range(60):
         factor = math.sqrt(smallest * largest)
@@ -172,16 +172,16 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: 
 
 
 def best_seconds_per_cell(*, overhead_s: float, cells: int, variance_rate_s: float, restart_variance: float) -> float:
-    """Measuring seconds that give the narrowest interval for a given total time, m* = sqrt(o v / (C sigma_I^2)).
+    """Return the seconds that give the narrowest interval for a given total time, m* = sqrt(o v / (C sigma_I^2)).
 
     Args:
         overhead_s: o, unmeasured seconds an epoch, shared by the cells.
         cells: C, how many there are.
         variance_rate_s: v, within-epoch variance of the log ratio times measured seconds.
-        restart_variance: sigma_I^2, variance of the log ratio between epochs that no longer measuring would remove.
+        restart_variance: sigma_I^2, variance of the log ratio between epochs that longer measuring would not remove.
 
     Returns:
-        m*, clamped to [5 s, 120 s]; 120 s when restarts add nothing.
+        m*, clamped to [5 s, 120 s]; 120 s if restarts add nothing.
 
     Source: Kalibera & Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013 (two levels).
     """
@@ -193,8 +193,8 @@ def best_seconds_per_cell(*, overhead_s: float, cells: int, variance_rate_s: flo
 def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[SliceLength, int | None]:
     """Lengthen slices so that whole blocks fill a measuring; returns them and the number of blocks.
 
-    Blocks of long slices fill it badly otherwise: three of 8 s take 24 s where 17 s are planned. The number is None,
-    and the slices stay as they are, when there are so many blocks that it does not matter.
+    Three blocks of 8 s would take 24 s where 17 s are planned. With many blocks it does not matter: the number is None,
+    and the slices stay as they are.
     """
     slices_a_block = 2 * turns
     blocks = int(seconds * 1e9 / (slices_a_block * (slices.slice_ns + slices.guard_ns)) + 1e-6)
@@ -206,18 +206,18 @@ def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[Sl
 
 
 def guard_ns(slice_ns: int) -> int:
-    """5 to 10 ms, and at most a tenth of the slice."""
+    """Return 5 to 10 ms, and at most a tenth of the slice."""
     return min(max(slice_ns // 20, 5 * _MS), 10 * _MS, slice_ns // 10)
 
 
 def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -> int:
-    """Longest slice with which that many blocks (each arm twice, guards included) fit into one measuring; >= 5 ms."""
+    """Return the longest slice with which so many blocks (each arm twice, with guards) fit; 5 ms or more."""
     with_guard_ns = int(seconds * 1e9) // (blocks * 2 * max(turns, 1))
     return max(with_guard_ns - guard_ns(with_guard_ns), SLICE_MIN_NS)
 
 
 def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
-    """Longest slice that a pilot may choose: its blocks fill a measuring as long as the budget and `LONG_S` allow."""
+    """Return the longest slice that a pilot may choose, within what the budget and `LONG_S` allow."""
     seconds = seconds_per_cell(
         budget_s=budget_s, load_s=0, overhead_s=0, cells=cells, comfortable_s=LONG_S, turns=turns
     )
@@ -225,18 +225,11 @@ def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
 
 
 def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> tuple[int, int]:
-    """Shortest and longest slice (ns) that a cell may have, whatever its pilot says.
+    """Return the shortest and longest slice (ns) that a cell may have, whatever its pilot says.
 
-    Writes take 2 s at least, so that each server flushes in its own slices; 1 s where the resting server is stopped and
-    cannot flush in the other's slices (shorter ones change how often it flushes). Open loop takes 1 s, for its tail.
-    All of them may be so long that a measuring holds two blocks; reads keep four.
-
-    Args:
-        writes: the cell changes data.
-        frozen: resting servers are stopped.
-        open_loop: events come at a given rate.
-        seconds: of measuring, all arms together.
-        turns: arms that share them.
+    Writes take 2 s or more, so that each server flushes in its own slices; 1 s if the resting server is `frozen` and
+    cannot flush (shorter ones change how often it flushes). Open loop takes 1 s, for its tail. Both may be so long that
+    a measuring of `seconds` holds two blocks; reads keep four.
     """
     if writes:
         lowest = _FROZEN_WRITE_SLICE_NS if frozen else _WRITE_SLICE_NS
@@ -247,17 +240,17 @@ def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float,
 
 
 def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> SliceLength:
-    """Slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
+    """Return slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
     lowest, highest = slice_bounds(writes=writes, frozen=frozen, open_loop=open_loop, seconds=seconds, turns=turns)
     length = lowest if writes or open_loop else min(_READ_SLICE_NS, highest)
     return SliceLength(slice_ns=length, guard_ns=guard_ns(length))
 
 
 def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float) -> float:
-    """Wall seconds until so many epochs are measured by hosts of a cluster, each one at a time.
+    """Return the wall seconds until hosts of a cluster have measured so many epochs, each one at a time.
 
-    The first host loads the data and measures an epoch with the pilot, from which the plan follows; the others load
-    meanwhile, and take part from then on.
+    The first host loads the data and measures an epoch with the pilot, which makes the plan. The others load meanwhile
+    and take part from then on.
     """
     first_s, others_s = load_s + epoch_s, load_s + max(epoch_s, load_s)
 
@@ -273,7 +266,7 @@ GRACE = 1.05
 """Share of the budget that may be used to complete the fewest epochs a verdict needs."""
 
 _RECENT = 3  # epochs whose overhead is averaged: restarts get slower and faster with the machine
-_SHARE_MIN = 0.4  # of the planned measuring: below it an epoch says too little for what its restart costs
+_SHARE_MIN = 0.4  # of the planned measuring; less says too little for the cost of a restart
 
 
 @dataclass(frozen=True)
@@ -282,7 +275,7 @@ class EpochCost:
 
     Attributes:
         overhead_s: everything but measuring and the pilot.
-        measured_s: inside `measure`, drains and switches included.
+        measured_s: inside `measure`, with drains and switches.
         planned_s: of measuring, as asked for.
     """
 
@@ -299,11 +292,10 @@ class EpochTime:
     wall_per_planned: float
 
     def epoch_s(self, planned_s: float) -> float:
-        """Wall seconds of an epoch that measures so long."""
         return self.overhead_s + self.wall_per_planned * planned_s
 
     def share(self, planned_s: float, *, room_s: float, epochs: int, cells: int, turns: int) -> float:
-        """The part of its measuring that the next epoch is given, so that the fewest epochs needed fit: 1 if they do.
+        """Return the part of its measuring that the next epoch is given, so that the fewest needed fit; 1 if they do.
 
         Args:
             planned_s: measuring seconds of a whole epoch.
@@ -321,7 +313,7 @@ class EpochTime:
 
 
 def epoch_time(costs: Sequence[EpochCost]) -> EpochTime | None:
-    """How long the last epochs took; None before the first."""
+    """Average what the last epochs took; None before the first."""
     recent = [cost for cost in costs[-_RECENT:] if cost.planned_s > 0]
     if not recent:
         return None

@@ -34,8 +34,7 @@ from bakeoff.spec.factors import client_charset, spoken_charset
 from bakeoff.spec.server_name import is_limit, stem
 from bakeoff.units import format_bytes, parse_bytes
 
-# Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. An arm
-# with any other option gets separate loads.
+# Options that affect speed but not what is on disk after a clean stop. Arms with any other option get separate loads.
 _NOT_IN_DATA = frozenset(
     {
         "back_log", "eq_range_index_dive_limit", "flush_time", "innodb_adaptive_flushing", "innodb_adaptive_hash_index",
@@ -54,9 +53,9 @@ _NOT_IN_DATA = frozenset(
         "tmp_table_size", "transaction_isolation",
     }
 )  # fmt: skip
-# Administration, readiness checks and statistics connect besides the load.
+# For administration, readiness checks and statistics, besides the load.
 _SPARE_CONNECTIONS = 32
-# Times the data expected: room for what updates and inserts add, and for InnoDB's own pages.
+# Buffer pool over expected data: room for what updates and inserts add, and for InnoDB's own pages.
 _HEAD_ROOM = 1.6
 _BUFFER_POOL_MIN_BYTES = 128 * 2**20
 # Share of the free memory. The rest is for the page cache, the client and what servers use outside the pool.
@@ -82,7 +81,6 @@ class ArmSetup:
 
     @property
     def load_key(self) -> tuple[object, ...]:
-        """What the loaded data depends on. Arms with equal keys share their loads."""
         return load_key(self.arm)
 
     @property
@@ -91,17 +89,13 @@ class ArmSetup:
 
 
 def load_key(arm: Arm) -> tuple[object, ...]:
-    """Return what an arm's loaded data depends on: binaries, options that affect it, content of the tables."""
+    """Return what an arm's loaded data depends on. Arms with equal keys share their loads."""
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
     return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
 
 
 def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:
-    """Return the settings of an arm's server.
-
-    Raises:
-        SpecError: the server lacks an option, or its storage engine cannot run a workload.
-    """
+    """Return the settings of an arm's server; SpecError if it lacks an option or cannot run a workload."""
     for workload in study.workloads:
         measuring_of(workload.script).check_engine(workload, arm, table_engine(arm.server, arm.data, installation))
     return settings_for(
@@ -131,8 +125,6 @@ def prepare_arms(
         on_progress: called with (what, bytes done, total bytes or None) during downloads.
 
     Raises:
-        SpecError: unknown version or option; `error.field` begins with the arm.
-        ServerError, HostError: a server cannot be fetched, or this machine lacks something.
         KeyboardInterrupt: `stop` was set.
     """
     stop = stop or threading.Event()
@@ -141,7 +133,7 @@ def prepare_arms(
         try:
             setups.append(_prepare_arm(arm, study, memory, passwords.get(arm.name), on_progress))
         except BakeoffError:
-            if not stop.is_set():  # else what was broken off by the same Ctrl-C has not failed
+            if not stop.is_set():  # else the same Ctrl-C interrupted it
                 raise
         if stop.is_set():
             raise KeyboardInterrupt
@@ -156,10 +148,10 @@ def _prepare_arm(
     on_progress: Callable[[str, int, int | None], None],
 ) -> ArmSetup:
     with within("arms", arm.name):
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             encrypted = arm.connection.tls == "required"
             remote = RemoteServer(arm.server, password=password, name=arm.name, encrypted=encrypted)
-            remote.query("SELECT 1")  # whether it answers and lets us in is better known now than after loading
+            remote.query("SELECT 1")  # fail now rather than after loading
             return ArmSetup(arm, remote=remote)
         installation = install(arm.server, progress=on_progress)
         return ArmSetup(arm, installation=installation, settings=settings_of(arm, installation, study, memory))
@@ -228,7 +220,7 @@ def control_groups(
         group = next((PurePath(line[2].lstrip("/")) for line in lines if name in line[1].split(",")), PurePath())
         if ".." not in group.parts:
             yield from (top / folder for folder in (group, *group.parents))
-        else:  # outside of what is mounted
+        else:  # outside of the mount
             yield top
 
 
@@ -247,7 +239,7 @@ def free_memory_bytes(mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/p
     return min(left)
 
 
-def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
+def max_servers_for_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
     """Return how many more servers asynchronous I/O allows, at least 2; None if unknown."""
     try:
         most, used = (int((proc / name).read_text()) for name in ("aio-max-nr", "aio-nr"))
@@ -257,24 +249,18 @@ def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
 
 
 def share_memory(study: Study, *, available_bytes: int | None = None, at_most: int | None = None) -> MemoryShare:
-    """Choose the size of the buffer pools, equal on all arms, and how many servers run at once.
+    """Choose the size of the buffer pools, equal on all arms, and how many servers run at once, `at_most` if given.
 
     A pool holds 1.5 times the data. If memory is short, fewer servers run at once; pools shrink only if two do not fit.
-
-    Args:
-        available_bytes: defaults to the memory that is free now.
-        at_most: servers at once, whatever the memory allows.
-
-    Raises:
-        HostError: not even two servers fit.
+    `available_bytes` defaults to the memory that is free now. HostError if not even two servers fit.
     """
-    ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    ours = [arm for arm in study.arms if not arm.server.is_running]
     available = free_memory_bytes() if available_bytes is None else available_bytes
     usable = int(available * _MEMORY_SHARE)
     wanted = max((int(data_bytes(study, arm.data) * _HEAD_ROOM) for arm in study.arms), default=0)
     pool = max(_BUFFER_POOL_MIN_BYTES, wanted) // _STEP_BYTES * _STEP_BYTES
     fixed = [size for arm in ours if (size := _asked_pool(arm))]
-    shared = len(fixed) < len(ours) or not ours  # some arm uses the pool that is sized here
+    shared = len(fixed) < len(ours) or not ours  # some arm uses the pool sized here
     largest = max([*fixed, *([pool] if shared else [])])
     least = min(2, len(ours))
     at_once = min(len(ours), usable // (largest + _BESIDES_POOL_BYTES))
@@ -316,7 +302,7 @@ def _asked_pool(arm: Arm) -> int | None:
     size = _pool_in(dict(arm.server.options))
     if size or not arm.server.cnf_files:
         return size
-    with suppress(SpecError):  # a mistake is reported when the settings are worked out
+    with suppress(SpecError):  # mistakes are reported when the settings are chosen
         if arm.server.origin is Origin.CATALOG:
             entry = find_entry(arm.server)
             targets = [Target("", entry.family, entry.numbers)]

@@ -89,7 +89,7 @@ class _Folder:
 
 
 class _Counted:
-    """An output that reports how many bytes were written."""
+    """Reports how many bytes were written to an output."""
 
     def __init__(self, out: IO[bytes], on_bytes: Callable[[int], None]) -> None:
         self._out = out
@@ -111,12 +111,7 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 class ClientHost:
-    """The host that sends the load. Get one from `connect`.
-
-    Attributes:
-        name: as given to ssh.
-        network: the network between client and servers, measured once.
-    """
+    """The host that sends the load. `connect` makes one and measures the network between client and servers."""
 
     network: Network
 
@@ -133,9 +128,7 @@ class ClientHost:
     def connect(cls, study: Study, listener: Listener, stop: threading.Event) -> "ClientHost":
         """Copy the engine and the study's own files to the host, and measure the network to it.
 
-        Raises:
-            HostError: ssh cannot reach the host, or the engine does not run there or cannot reach this machine.
-            KeyboardInterrupt: `stop` was set.
+        HostError if ssh cannot reach the host, or the engine does not run there or cannot reach this machine.
         """
         assert study.client
         client = cls(study.client, listener, stop)
@@ -164,11 +157,7 @@ class ClientHost:
         return Access(address, THIS_MACHINE.clients if client == THIS_MACHINE.address else (client,))
 
     def engine(self, *, stop: threading.Event, on_log: Callable[[str], None]) -> Engine:
-        """Start an engine on the host.
-
-        Raises:
-            EngineError: the connection fails, or the engine does not start.
-        """
+        """Start an engine on the host."""
         command = f"exec {shlex.quote(self._engine)} drive --silence-limit {_SILENCE_S}"
         if self._lua_path:
             command = f"LUA_PATH={shlex.quote(f'{self._lua_path};')}; export LUA_PATH; {command}"
@@ -184,17 +173,13 @@ class ClientHost:
         return Engine(stop=stop, on_log=on_log, process=process, heartbeat_s=_ALIVE_S, paths=self._paths)
 
     def keep_network(self, run: RunDirectory) -> None:
-        """Write down what was measured; a resumed run goes on with the same client host.
-
-        Raises:
-            HostError: the run's client was another machine.
-        """
+        """Store what was measured; HostError if a resumed run's client was another machine."""
         before = run.network()
         if before and before.client_machine != self.network.client_machine:
             raise HostError(
                 f"--client {self.name}: it is {self.network.client_machine}, and the run's client was "
                 f"{before.client_machine}.",
-                hint="Begin a new run.",
+                hint="Start a new run.",
             )
         run.write_json(NETWORK, self.network)
 
@@ -215,7 +200,6 @@ class ClientHost:
     def _run(
         self, script: str, *arguments: str, write: Callable[[IO[bytes]], None] | None = None, what: str = ""
     ) -> str:
-        """Run a script on the host and return what it prints."""
         command = self._ssh(script, *arguments, compressed=write is not None)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             stdin = subprocess.PIPE if write else subprocess.DEVNULL
@@ -318,10 +302,7 @@ class ClientHost:
         self._listener.stage(f"measuring the network to {self.name}")
         token = secrets.token_hex(16)
         try:
-            with (
-                _Echo(address, token) as echo,
-                self.engine(stop=self._stop, on_log=self._listener.note) as engine,
-            ):
+            with _Echo(address, token) as echo, self.engine(stop=self._stop, on_log=self._listener.note) as engine:
                 found = engine.probe(address, echo.port, token, limit_s=_PROBE_S)
         except EngineError as error:
             self._heed_stop()
@@ -343,7 +324,7 @@ class ClientHost:
 
 
 def ssh_command() -> list[str]:
-    """The ssh command: that of `$BAKEOFF_SSH`, split as a shell splits words, or `ssh`."""
+    """Return `$BAKEOFF_SSH`, split as a shell splits words, or `ssh`."""
     return shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
 
 
@@ -365,7 +346,7 @@ class _Echo:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` goes on waiting
+            self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` keeps waiting
         self._listener.close()
         self._thread.join(timeout=5)
 

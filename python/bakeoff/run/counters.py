@@ -18,7 +18,7 @@ from bakeoff.servers import Instance
 _TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
 _PAGE_BYTES = sysconf("SC_PAGE_SIZE")
 
-# What a server calls its threads (MySQL from 8.0.27 on, MariaDB from 11 on); all others work for connections.
+# Names of server threads (MySQL 8.0.27 and later, MariaDB 11 and later); all others serve connections.
 _GROUPS = (
     ("purge", re.compile(r"ib_(srv_)?(purge|wkr|pur)|srv_purge")),
     ("page_cleaner", re.compile(r"ib_(pg_flush|buf_(flush|lru|resize|dump))|page_clean")),
@@ -33,8 +33,6 @@ _GROUPS = (
 
 @dataclass(frozen=True)
 class _Thread:
-    """One thread of a server: its name, CPU time, switches."""
-
     name: str
     cpu_ns: int
     voluntary: int
@@ -47,7 +45,7 @@ class Reading:
 
     Attributes:
         counters: by name, as in `counters.json`; all but `memory.rss_bytes` only grow.
-        own: what reading them adds to `status.*`, measured by reading twice; empty when it was read once.
+        own: what reading them adds to `status.*`, measured by reading twice; empty if it was read once.
         threads: by thread id.
     """
 
@@ -57,11 +55,7 @@ class Reading:
 
 
 def read_before(servers: Mapping[str, Instance]) -> dict[str, Reading]:
-    """The counters of each arm's server; the kernel's last, so that the statements that read are not in its count.
-
-    Raises:
-        ServerError: a server is gone.
-    """
+    """Read the counters of each arm's server, the kernel's last, so that it does not count the statements that read."""
     found = {}
     for arm, server in servers.items():
         first, second = (_numbers(server.status()) for _ in range(2))
@@ -71,11 +65,7 @@ def read_before(servers: Mapping[str, Instance]) -> dict[str, Reading]:
 
 
 def read_after(servers: Mapping[str, Instance]) -> dict[str, Reading]:
-    """The counters of each arm's server; the kernel's first.
-
-    Raises:
-        ServerError: a server is gone.
-    """
+    """Read the counters of each arm's server, the kernel's first."""
     found = {}
     for arm, server in servers.items():
         threads, process = _threads(server.pid), _process(server.pid)
@@ -84,40 +74,23 @@ def read_after(servers: Mapping[str, Instance]) -> dict[str, Reading]:
 
 
 class CellCounts:
-    """Adds up what the cells of one epoch cost, and keeps it in its `counters.json`.
-
-    Args:
-        writer: of the epoch.
-    """
+    """Adds up what the cells of one epoch cost, and keeps it in its `counters.json`."""
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
         self._cells: dict[str, dict[str, CellCounters]] = {}
 
     def add(
-        self,
-        cell: str,
-        slices: Sequence[Message],
-        before: Mapping[str, Reading],
-        after: Mapping[str, Reading],
+        self, cell: str, slices: Sequence[Message], before: Mapping[str, Reading], after: Mapping[str, Reading]
     ) -> None:
-        """Keep what each arm's server did while a cell was measured; rounds of one epoch are added up.
-
-        Args:
-            cell: its name.
-            slices: the engine's messages of this cell and round.
-            before: by arm.
-            after: by arm.
-        """
+        """Keep what each arm's server did while a cell was measured; rounds of one epoch are added up."""
         for arm, start in before.items():
             own = [each for each in slices if each["arm"] == arm]
             load_ns = sum(each["load_ns"] for each in own)
             if not load_ns:
                 continue
             spent = CellCounters(
-                events=all_events(own),
-                seconds=round(load_ns / 1e9, 6),
-                counters=spent_between(start, after[arm]),
+                events=all_events(own), seconds=round(load_ns / 1e9, 6), counters=spent_between(start, after[arm])
             )
             cells = self._cells.setdefault(arm, {})
             cells[cell] = sum_of(cells[cell], spent) if cell in cells else spent
@@ -125,14 +98,14 @@ class CellCounts:
 
 
 def all_events(slices: Sequence[Message]) -> int:
-    """The events that ran while an arm was under load, also those outside the connections' windows; none injected."""
+    """Count the events that ran while an arm was under load, also those outside the connections' windows."""
     return sum(int(each["events"]) + int(each["outside_events"]) for each in slices)
 
 
 def spent_between(before: Reading, after: Reading) -> dict[str, float]:
-    """What was spent between two readings, without what reading costs; counters that did not move are left out.
+    """Return what was spent between two readings, without the cost of reading or counters that did not move.
 
-    Not so the kernel's of I/O and page faults: none of them says that this account may not read them.
+    Counters of I/O and page faults stay at 0: without them the report says that this account may not read them.
     """
     grown = _grown(before.counters, after.counters)
     spent = {name: value - before.own.get(name, 0) for name, value in grown.items()}
@@ -144,10 +117,7 @@ def spent_between(before: Reading, after: Reading) -> dict[str, float]:
 
 
 def sum_of(one: CellCounters, other: CellCounters) -> CellCounters:
-    """Add up two rounds of an epoch, which it has where the servers do not all fit into memory.
-
-    Switches that one round does not know, since threads ended in it, are left out.
-    """
+    """Add up two rounds of an epoch. Switches that one round does not know, since threads ended in it, are left out."""
     names = dict.fromkeys([*one["counters"], *other["counters"]])
     if not all(any(map(_is_of_switches, each["counters"])) for each in (one, other)):
         names = dict.fromkeys(name for name in names if not _is_of_switches(name))
@@ -168,18 +138,17 @@ def _grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str,
 
 
 def _numbers(status: Mapping[str, str]) -> dict[str, float]:
-    """The numeric ones of SHOW GLOBAL STATUS."""
     found: dict[str, float] = {}
     for name, text in status.items():
         with suppress(ValueError):
             number = int(text) if text.lstrip("-").isdecimal() else float(text)
-            # InnoDB shows what is below zero (pages_misc of compressed tables) without a sign.
+            # InnoDB prints negative values (pages_misc of compressed tables) as unsigned.
             found[f"status.{name}"] = number - 2**64 if number >= 2**63 else number
     return found
 
 
 def _process(pid: int) -> dict[str, float]:
-    """The kernel's counters of a process, threads that have ended included; see proc(5)."""
+    """Read the kernel's counters of a process, threads that have ended included; see proc(5)."""
     found: dict[str, float] = {}
     with suppress(OSError, ValueError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
@@ -195,7 +164,6 @@ def _process(pid: int) -> dict[str, float]:
 
 
 def _threads(pid: int) -> dict[int, _Thread]:
-    """A process's threads; empty where they cannot be read."""
     found = {}
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -215,7 +183,7 @@ def _text(path: Path) -> str:
 
 
 def _switches(before: Reading, after: Reading, created: float) -> dict[str, float]:
-    """Context switches of all threads; empty where threads ended meanwhile, since the kernel forgets theirs."""
+    """Count context switches of all threads; empty if threads ended meanwhile, since the kernel forgets theirs."""
     born = after.threads.keys() - before.threads.keys()
     if not after.threads or before.threads.keys() - after.threads.keys() or created > len(born):
         return {}
@@ -228,7 +196,7 @@ def _switches(before: Reading, after: Reading, created: float) -> dict[str, floa
 
 
 def _cpu_by_group(before: Reading, after: Reading, spent: Mapping[str, float]) -> dict[str, float]:
-    """CPU time of groups of threads, for a server that names them: what no other group used was for connections."""
+    """Split CPU time by groups of threads; what no named group used went into connections."""
     found: dict[str, float] = {}
     for task, thread in after.threads.items():
         group = next((name for name, pattern in _GROUPS if pattern.match(thread.name)), "")

@@ -23,7 +23,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "deci
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _WHOLE_NUMBERS = _NUMBERS - {"decimal", "year"}
 
-# Above so many rows only stretches of a table are read: a table of ten million would take longer than is cheap.
+# Of larger tables only stretches are read: a full scan of ten million rows takes too long.
 _WHOLE_TABLE_ROWS = 200_000
 _STRETCHES, _STRETCH_ROWS = 20, 1000
 _SAMPLED_ROWS = 16
@@ -76,9 +76,6 @@ def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False)
     """Query every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}, {} without comparable columns.
 
     `quick` avoids full scans, for a server that has just been restored.
-
-    Raises:
-        ServerError: a query fails.
     """
     return {
         f"{database}.{table.name}": _ask(server, database, table, quick=quick)
@@ -88,11 +85,7 @@ def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False)
 
 
 def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: str) -> None:
-    """Keep the answers of all arms. Those of a run with finished epochs stay, and must be equal.
-
-    Raises:
-        ResultsError: the epochs were measured with other rows.
-    """
+    """Keep the answers of all arms. ResultsError if the run has finished epochs with other answers."""
     kept = run.read(name, AllAnswers) if run.finished_epochs() else None
     if kept is None:
         run.write_json(
@@ -106,13 +99,13 @@ def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: st
             },
         )
         return
-    # Rows in which the arms differed already do not follow from the seed alone, or the servers read them differently.
+    # If the arms differed before, the rows do not depend on the seed alone, or servers read them differently.
     unlike = {(each.table, each.query) for each in row_differences(run.study().arms, kept)}
     for table, query, sentence in other_answers(kept, answers):
         if (table, query) not in unlike:
             raise ResultsError(
                 f"run {run.name} was measured with other rows: {sentence}.",
-                hint="Put the data back as it was (a dump, a script that fills the tables), or begin a new run.",
+                hint="Put the data back as it was (a dump, a script that fills the tables), or start a new run.",
             )
 
 
@@ -129,16 +122,15 @@ def other_answers(before: Mapping[str, RowAnswers], now: Mapping[str, RowAnswers
 
 
 def _is_other(before: Answer, now: Answer) -> bool:
-    if before.columns is None:  # it was asked by an older bakeoff, maybe otherwise
+    if before.columns is None:  # an older bakeoff may have asked another query
         return before.sql == now.sql and before.answer != now.answer
     return (before.columns, before.answer) != (now.columns, now.answer)
 
 
 def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listener) -> None:
-    """Check that all arms hold the same rows; note and flag a difference that your own data may have.
+    """Check that all arms hold the same rows; note a difference that your own data may have.
 
-    Raises:
-        RunInvalid: tables that bakeoff's own scripts loaded differ, so measuring them would compare nothing.
+    RunInvalid if tables that bakeoff's own scripts loaded differ, because measuring them would compare nothing.
     """
     differences = row_differences(study.arms, answers)
     if not differences:
@@ -162,7 +154,7 @@ def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[s
     low = high = None
     if table.key:
         ((low, high),) = server.query(f"SELECT MIN({table.key}), MAX({table.key}) FROM {name}")
-    if not quick:  # a large table takes longer than any limit
+    if not quick:  # a full scan
         ((count,),) = server.query(f"SELECT COUNT(*) FROM {name}", limited=not server.ours)
         where = ""
         if table.key and low is not None and high is not None and count > _WHOLE_TABLE_ROWS:
@@ -203,7 +195,6 @@ def _tables(server: Server, database: str) -> list[_Table]:
 
 
 def _word(value: str | bytes) -> str:
-    """Decode a word of information_schema; some versions send bytes."""
     return (value.decode() if isinstance(value, bytes) else str(value)).lower()
 
 

@@ -32,14 +32,14 @@ from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.differences import changes, changes_text
 
-_WARM_LIMIT = 4  # times the study's warm-up, while the arms are seen to move apart
+_WARM_LIMIT = 4  # times the study's warm-up, while the arms move apart
 _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
 # Stopping a server takes a millisecond or two.
 _WARM_WRITE_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
 _ASKED_EVERY_S = 0.1
-_BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
-_SIGNAL_S = 0.1  # within which a signal to all processes of a job has reached this one, too
-# Errors of one epoch; all others (refused password, bad script) would be the same in every epoch and end the run.
+_BLOCKS_MIN = 2  # per cell and round; each arm has two turns in a block
+_SIGNAL_S = 0.1  # by then a signal to all processes of a job has reached this one
+# Errors that discard one epoch. All others (refused password, bad script) would recur and end the run.
 _DISCARDING = frozenset(
     {"engine_lost", "server_lost", "sql_error", "connect_failed", "thread_init_timeout", "not_paired"}
 )
@@ -54,7 +54,7 @@ Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callabl
 
 
 def discards_epoch(error: Exception) -> bool:
-    """Whether an error discards the epoch, rather than ending the run."""
+    """Whether an error discards the epoch rather than ending the run."""
     if isinstance(error, EngineError):
         return error.code in _DISCARDING
     return isinstance(error, (ServerError, UnreachableError, UnreliableCountError))
@@ -63,11 +63,10 @@ def discards_epoch(error: Exception) -> bool:
 def broken_off(stop: threading.Event) -> bool:
     """Whether a failure may have come from the user ending the run.
 
-    A signal to all processes of a job (`systemctl stop`) also ends the engine and the servers, maybe a moment before
-    this process sees it.
+    A signal to all processes of a job (`systemctl stop`) also ends the engine and the servers, maybe a moment earlier.
     """
     if not stop.is_set():
-        time.sleep(_SIGNAL_S)  # not `stop.wait`: the handler of a signal that comes inside it may wait for ever
+        time.sleep(_SIGNAL_S)  # not `stop.wait`: a signal handler inside it may deadlock
     return stop.is_set()
 
 
@@ -75,8 +74,6 @@ class Epoch:
     """One epoch in one or several rounds: `with epoch.round(arms)`, then `warm` and `measure` inside it.
 
     Args:
-        draft: orders, build, padding and seeds of this epoch.
-        writer: where its evidence goes.
         watch: None in an epoch that counts.
 
     Attributes:
@@ -102,7 +99,7 @@ class Epoch:
         self._begin = time.monotonic()
         self._round = -1
         self._measured: list[str] = []  # cells, in this round
-        self._loaded: int | None = None  # the workload that the servers of this round have run last
+        self._loaded: int | None = None  # the workload that this round ran last
         self._cell_order: dict[str, None] = {}
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
         self._costs = CellCounts(writer)
@@ -114,7 +111,7 @@ class Epoch:
 
     @contextlib.contextmanager
     def round(self, arms: Sequence[str]) -> Iterator[None]:
-        """Start these arms' servers, make them ready and connect the engine; stop all of them afterwards."""
+        """Start the servers of these arms, make them ready and connect the engine; stop all of them afterwards."""
         self._round += 1
         self._measured = []
         self._loaded = None
@@ -159,12 +156,9 @@ class Epoch:
     def warm(self, cells: Sequence[Cell], *, for_pilot: bool = False) -> None:
         """Run each cell's workload at its highest concurrency for the study's warm-up.
 
-        If all cells only read, it ends when the arms no longer drift apart, sooner or later than planned.
-
-        Args:
-            cells: those that are measured next.
-            for_pilot: the pilot comes next. Only the last workload's slices may then be a warm-up curve, because it is
-                warm already when measured.
+        If all only read, the warm-up ends when the arms no longer move apart, sooner or later than planned. `for_pilot`
+        says that the pilot comes next: only the last workload's slices may be a warm-up curve, because the first one
+        measured after the pilot is warm already.
         """
         hottest: dict[int, Cell] = {}
         for cell in cells:
@@ -179,14 +173,11 @@ class Epoch:
                     continue
                 self._report(f"warming {cell.name}")
                 reads = not (cell.writes or cell.open_loop)
+                slices = _warm_slices(cell) if reads else _WARM_WRITE_SLICES
                 warmed = self._measure(
-                    cell,
-                    self.servers.setups,
+                    self._cell_run(cell, self.servers.setups, slices, changes_nothing=True),
                     seconds=_WARM_LIMIT * seconds if reads else seconds,
-                    order_seed=0,
-                    key_seed=self._draft.seeds.padding,
-                    slices=_warm_slices(cell) if reads else _WARM_WRITE_SLICES,
-                    changes_nothing=True,
+                    seeds=(0, self._draft.seeds.padding),
                     until=_now_and_then(partial(is_warm, planned_s=seconds)) if reads else None,
                 )
                 if for_pilot:
@@ -195,41 +186,29 @@ class Epoch:
                     self._writer.warm_up.extend(warmed.slices)
 
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[Message]:
-        """Measure short slices, from which the slice length is chosen. They are not evidence."""
+        """Measure short slices from which the slice length is chosen; they are not evidence."""
         self._tools.listener.stage(f"choosing the slice length of {cell.name}")
+        run = self._cell_run(cell, self.servers.setups, SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns)))
         with self.phases.measure("pilot"):
-            measured = self._measure(
-                cell,
-                self.servers.setups,
-                seconds=seconds,
-                order_seed=1,
-                key_seed=self._draft.seeds.padding + 1,
-                slices=SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns)),
-            )
-        return measured.slices
+            return self._measure(run, seconds=seconds, seeds=(1, self._draft.seeds.padding + 1)).slices
 
     def measure_all(self, arm_s: Callable[[str], float], plan: Plan) -> None:
-        """Warm and measure the draft's cells in its order, and keep the servers' counters."""
-        # Right before they are measured: what another workload leaves behind (the adaptive hash index) takes seconds to
-        # change, and longer on one version than on another.
+        """Warm and measure the draft's cells in its order, and keep the servers' counters; `arm_s` is by cell."""
+        # Warm up right before measuring: what another workload leaves behind (the adaptive hash index) takes seconds to
+        # change, on some versions longer than on others.
         for _, same_workload in groupby(map(plan.cell, self._draft.cell_order), key=attrgetter("workload")):
             cells = tuple(same_workload)
             self.warm(cells)
             for cell in cells:
                 self.measure(cell, arm_s(cell.name))
-                if not self._watch:  # what an epoch that explains sets itself
+                if not self._watch:  # explaining changes variables itself
                     self._keep_changes(cell)
         self.servers.keep_status()
 
     def measure(self, cell: Cell, arm_s: float) -> None:
-        """Measure one cell and keep its evidence. Does nothing if no contender of it is in this round.
+        """Measure one cell for `arm_s` seconds per arm, two blocks or more, and keep its evidence.
 
-        Args:
-            arm_s: seconds per arm; at least two blocks are measured.
-
-        Raises:
-            Interrupted: the stop flag was set.
-            UnreliableCountError: what an arm did is not known.
+        Does nothing if no contender of the cell is in this round.
         """
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
@@ -240,38 +219,31 @@ class Epoch:
         self._report(f"measuring {cell.name}")
         if self._measured and cell.writes:
             self.servers.flush()
-        end = measuring_of(cell.script).begin(self._cell_run(cell, setups, cell.slices))
         slices, blocks = cell.slices, None
         if not cell.fixed_work:
             slices, blocks = whole_blocks(slices, seconds=seconds, turns=len(setups))
+        run = self._cell_run(cell, setups, slices)
+        end = measuring_of(cell.script).begin(run)
         ours = {setup.arm.name: server for setup in setups if (server := self.servers.ours.get(setup.arm.name))}
         if cache_line_ns := self._engine.cache_line_ns():
             self._cache_line_ns[cell.name] = cache_line_ns
         idle = read_before(ours)
         watch = self._watch(self.servers, cell) if self._watch else contextlib.nullcontext()
         with self.phases.measure("measure"), watch as on_slice:
-            measured = self._measure(
-                cell,
-                setups,
-                seconds=seconds,
-                blocks=blocks,
-                order_seed=draft.order_seed,
-                key_seed=draft.key_seed,
-                slices=slices,
-                on_slice=on_slice,
-            )
+            seeds = draft.order_seed, draft.key_seed
+            measured = self._measure(run, seconds=seconds, blocks=blocks, seeds=seeds, on_slice=on_slice)
         self._costs.add(cell.name, measured.slices, idle, read_after(ours))
         self._measured.append(cell.name)
         self._cell_order[cell.name] = None
         self._writer.slices.extend(self._in_this_round(cell.name, measured.slices))
-        # A contender's latencies are compared with those of the baseline in its own round.
+        # A contender's latencies are compared with the baseline's in the same round.
         mark = {"round": self._round} if self._round else {}
         self._writer.histograms.extend(message | mark for message in measured.histograms)
         self._writer.failures.extend(measured.failures)
         end(measured)
 
     def _keep_changes(self, cell: Cell) -> None:
-        """Note variables that a script has changed since the start, perhaps on one arm only."""
+        """Note variables that have changed since the start: a script may set them, on one arm alone."""
         for setup in self.servers.setups:
             name = setup.arm.name
             if found := changes(self.servers.variables[name], self.servers.all[name].variables()):
@@ -283,9 +255,7 @@ class Epoch:
     def check_data(self) -> None:
         """Have scripts that can check their own data do so, after the load.
 
-        Raises:
-            RunInvalid: the server lost or invented something.
-            Interrupted: the stop flag was set.
+        RunInvalid if a condition does not hold: the server lost or invented something.
         """
         study = self._tools.study
         with self.phases.measure("check"):
@@ -303,11 +273,11 @@ class Epoch:
                         raise RunInvalid(
                             f"{setup.arm.label}: {workload.script} finds its data inconsistent after the load: {error}"
                         ) from None
-                    if self._tools.stop.is_set():  # a check that was cut short looks like one that holds
+                    if self._tools.stop.is_set():  # an interrupted check looks like a passed one
                         raise Interrupted
 
     def outcome(self, *, discard_reason: str = "") -> Outcome:
-        """Return the content of outcome.json, after the last round."""
+        """Return what happened, for outcome.json; call it after the last round."""
         return Outcome(
             epoch=self._draft.epoch,
             build=self._draft.build,
@@ -330,7 +300,6 @@ class Epoch:
         self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: {text}")
 
     def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
-        """Number blocks and times after those of earlier rounds."""
         begin_ns = self._ends_ns.get(cell, 0)
         self._ends_ns[cell] = begin_ns + max((each["start_ns"] + each["length_ns"] for each in slices), default=0)
         if self._round == 0:
@@ -340,40 +309,35 @@ class Epoch:
 
     def _measure(
         self,
-        cell: Cell,
-        setups: Sequence[ArmSetup],
+        run: CellRun,
         *,
         seconds: float,
-        order_seed: int,
-        key_seed: int,
-        slices: SliceLength,
+        seeds: tuple[int, int],
         blocks: int | None = None,
         until: Callable[[list[Message]], bool] | None = None,
         on_slice: Callable[[Message], None] | None = None,
-        changes_nothing: bool = False,
     ) -> Measurement:
-        """Have the engine measure one cell for so many blocks, or else seconds, or less if `until` says so.
+        """Have the engine measure a cell for so many blocks, or else seconds, or less if `until` says so.
 
-        With `changes_nothing` only reads are run. Returns an empty measurement if that leaves nothing to run.
+        `seeds` are those of the order and of the keys. Returns nothing measured if there is nothing to run.
         """
-        workload = self._tools.study.workloads[cell.workload_index]
-        run = self._cell_run(cell, setups, slices, changes_nothing=changes_nothing)
+        cell, slices = run.cell, run.slices
         fields = measuring_of(cell.script).request(run)
         if fields is None:
             return Measurement([], [])
-        self._engine.open(self.servers.addresses(workload))
+        self._engine.open(self.servers.addresses(run.workload))
         measured = self._engine.measure(
             {
                 "cell": cell.name,
                 **fields,
                 "threads": cell.threads,
-                "arms": [setup.arm.name for setup in setups],
+                "arms": list(run.arms),
                 "seconds": None if blocks else seconds,
                 "blocks": blocks,
                 "slice_ns": slices.slice_ns,
                 "guard_ns": 0 if cell.fixed_work else slices.guard_ns,
-                "order_seed": order_seed,
-                "key_seed": key_seed,
+                "order_seed": seeds[0],
+                "key_seed": seeds[1],
                 "placement": cell.placement,
                 "freeze": cell.freeze and len(self.servers.ours) == len(self.servers.all),
             },
@@ -421,5 +385,5 @@ def _now_and_then(until: Callable[[list[Message]], bool]) -> Callable[[list[Mess
 
 
 def _warm_slices(cell: Cell) -> SliceLength:
-    """Use slices as short as the pilot's, so that a settled pair of arms is noticed early."""
+    """Return slices as short as the pilot's, so that it is soon seen that the arms no longer move apart."""
     return min(_WARM_SLICES, cell.slices, key=lambda slices: slices.slice_ns)

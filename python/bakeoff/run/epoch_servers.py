@@ -1,4 +1,4 @@
-"""Restore, start, prepare and stop the servers of one epoch, keep their logs, and sample the machine meanwhile."""
+"""Restore, start, prepare and stop the servers of one epoch, keep their logs, and sample the machine."""
 
 import contextlib
 import threading
@@ -23,8 +23,8 @@ from bakeoff.spec import Study, Workload
 from bakeoff.stats.progress import Listener
 
 _READINESS_LIMIT_S = 60.0
-# Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms
-# by the interleaving.
+# Between two writing cells. An old server may take minutes to write everything; interleaving spreads what is left over
+# both arms.
 _FLUSH_BETWEEN_CELLS_S = 10.0
 _PATIENCE_S = 2.5  # old servers purge and flush in steps of a second
 _SAMPLE_PERIOD_S = 1.0
@@ -116,7 +116,7 @@ class EpochServers:
 
     def addresses(self, workload: Workload) -> list[ArmAddress]:
         study = self._tools.study
-        pids = {} if study.client else self.pids  # of processes that the engine does not see
+        pids = {} if study.client else self.pids  # the engine cannot see them from there
         addresses = [
             address_of(
                 setup,
@@ -133,8 +133,7 @@ class EpochServers:
     def start(self) -> None:
         """Restore the data, start our servers in the draft's order, and keep settings and counters of all.
 
-        Raises:
-            ServerError, UnreachableError: a server does not start or answer; a running server gets a minute.
+        A running server gets a minute to answer.
         """
         tools, draft = self._tools, self._draft
         with self._phases.measure("start"):
@@ -229,11 +228,6 @@ class EpochServers:
             return dict(zip(ours, pool.map(work, ours.values()), strict=True))
 
     def keep_status(self) -> None:
-        """Keep the counters after measuring.
-
-        Raises:
-            ServerError, UnreachableError: a server is gone.
-        """
         for name, server in self.all.items():
             self._writer.write_server_json(name, "status-after.json", server.status())
 

@@ -10,7 +10,7 @@ from bakeoff.errors import HostError, SpecError, within
 from bakeoff.plan import Plan, plan_study, timing
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.workloads import data_bytes
-from bakeoff.run.arms import MemoryShare, load_key, servers_by_aio, settings_of, share_memory
+from bakeoff.run.arms import MemoryShare, load_key, max_servers_for_aio, settings_of, share_memory
 from bakeoff.run.measuring import resolved
 from bakeoff.run.own_data import check_source
 from bakeoff.servers import RemoteServer, find_entry, install, is_installed
@@ -24,13 +24,13 @@ from bakeoff.units import format_bytes, format_duration
 
 # Measured on a small machine (bench/results/harness-*.json). A run measures its own in the first epoch.
 _LOAD_BYTES_PER_S = 25e6
-_LOAD_FIXED_S = 4.0  # a server started, analysed, flushed, stopped, copied
+_LOAD_FIXED_S = 4.0  # to start, analyse, flush, stop and copy a server
 _COPY_BYTES_PER_S = 500e6
 _EPOCH_FIXED_S = 1.5
 _EPOCH_PER_SERVER_S = 0.9
-_DATADIR_BYTES = 120 * 2**20  # system tables and what InnoDB makes at the start
+_DATADIR_BYTES = 120 * 2**20  # system tables and InnoDB's initial files
 _WRITE_GROWTH = 1.3
-_TAKEN_SHARE = 0.5  # of a running server's data and indexes, as compressed SQL: of texts about a fifth, of bytes more
+_TAKEN_SHARE = 0.5  # compressed SQL over data and indexes; about a fifth for text, more for binary data
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class ArmForecast:
     """One arm.
 
     Attributes:
-        build: letter of its loads; arms with the same letter share them.
-        settings: number of its server's settings; arms with the same number differ in the client alone.
-        download_bytes: still to be fetched, if known.
+        build: letter of the loads that it uses; arms of one letter share them.
+        settings: number of its server's settings; arms of one number differ in the client alone.
+        download_bytes: still to be fetched; None if unknown.
     """
 
     arm: Arm
@@ -51,12 +51,7 @@ class ArmForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a study takes.
-
-    Attributes:
-        loads: how many times data is loaded.
-        disk_bytes: at the worst moment: snapshots, running servers, and dumps of other servers' data.
-    """
+    """What a study would take; `disk_bytes` at the worst moment: snapshots, running servers, data taken from others."""
 
     study: Study
     arms: tuple[ArmForecast, ...]
@@ -77,24 +72,17 @@ class Forecast:
 def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     """Estimate what a study takes.
 
-    Installed servers are asked about every option; of the others only the name is looked up.
-
-    Args:
-        elsewhere: it is measured on other machines, which check memory, files and libraries themselves; here all
-            servers are taken to fit at once.
-
-    Raises:
-        SpecError: a server does not exist or lacks what an arm needs; `error.field` begins with the arm.
-        HostError: too little memory, or a library to be preloaded is missing.
+    Servers that are installed are asked about every option; of the others only the name is looked up. With `elsewhere`
+    it is measured on other machines, which check memory, files and libraries themselves.
     """
     check_source(study)
     study = resolved(study)
-    study = study.model_copy(update={"arms": study.starting_arms})  # arms that joined are loaded when they are needed
+    study = study.with_arms(study.starting_arms)  # arms that join are loaded when needed
     if elsewhere:
         share = share_memory(study, available_bytes=sys.maxsize)
     else:
-        share = share_memory(study, at_most=servers_by_aio())
-    ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+        share = share_memory(study, at_most=max_servers_for_aio())
+    ours = [arm for arm in study.arms if not arm.server.is_running]
     for arm in () if elsewhere else ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
     downloads = {arm.name: _check(arm, study, share, elsewhere=elsewhere) for arm in study.arms}
@@ -123,7 +111,6 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
 
 
 def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
-    """Plan for a typical machine. `sizes` has the bytes of each distinct load."""
     cells = len(study.workloads) * len(study.threads)
     rounds = turns(share.servers, at_once=share.at_once) - share.servers + 1
     every_turn = len(study.arms) + rounds - 1
@@ -164,10 +151,10 @@ def require_budget(seen: Forecast) -> None:
 
 
 def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> int | None:
-    """Check an arm without downloading anything. Returns the bytes still to be downloaded."""
+    """Return the bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
         refuse_passwords(str(arm.server.model_copy(update={"options": ()})), dict(arm.server.options))
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             RemoteServer(arm.server, password="")  # refuses options
             return 0
         if arm.server.origin is Origin.CATALOG:
@@ -190,7 +177,7 @@ def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmForecast]:
     found = []
     for arm in study.arms:
         letter = "-"
-        if arm.server.origin is not Origin.URL:
+        if not arm.server.is_running:
             turn, place = divmod(len(builds), 26)
             letter = builds.setdefault(load_key(arm), string.ascii_lowercase[place] + (str(turn) if turn else ""))
         number = settings.setdefault((arm.server, arm.data), str(len(settings) + 1))

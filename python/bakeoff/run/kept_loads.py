@@ -1,9 +1,10 @@
-"""Keep loads of one's own data, so that a run that was interrupted or killed goes on with them (docs/data.md).
+"""Keep loads of your own data, so that a run that was interrupted or killed continues with them (docs/data.md).
 
-    WORK_ROOT/load-HASH/ARM-BUILD/     load.json, data/ …                       HASH: of the run's path
+WORK_ROOT/load-HASH/ARM-BUILD/     load.json, data/ …                       HASH: of the run's path
 
-How far a load is stands in its own server, in a database of its own: the engine marks each statement in the transaction
-of the rows, so that after a crash InnoDB has both or neither. load.json says whose data it is, and what it has cost.
+The progress of a load is stored in its own server, in a separate database: the engine marks each statement in the
+transaction of the rows, so that after a crash InnoDB has both or neither. load.json says whose data it is, and what it
+has cost.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ from bakeoff.stats.progress import Listener
 
 MARKS = "bakeoff_marks"
 """The database of the marks; it is dropped when everything is loaded."""
-# Less is as soon loaded again: nothing is kept of it when the run ends in order.
+# Less is loaded again as quickly, so it is not kept when the run ends in order.
 _WORTH_KEEPING_S = 10.0
 _RECORD_PERIOD_S = 5.0
 _RECOVERY_LIMIT_S = 3600.0
@@ -39,7 +40,7 @@ _TORN_PAGES = ("OFF", "0", "DETECT_ONLY")
 
 
 class CannotGoOnError(Exception):
-    """What is kept of a load is not to be used, and why: the load begins anew."""
+    """A kept load cannot be used, and why: the load starts over."""
 
 
 class Loaded(BaseModel, frozen=True):
@@ -47,8 +48,8 @@ class Loaded(BaseModel, frozen=True):
 
     Attributes:
         databases: those that hold tables.
-        translated: collations, character sets and SQL modes of the dump that the server does not know, each with the
-            one that took its place, or "".
+        translated: collations, character sets and SQL modes of the dump that the server does not know -> what replaced
+            them, or "".
     """
 
     databases: tuple[str, ...]
@@ -59,12 +60,11 @@ class _Record(BaseModel):
     """load.json.
 
     Attributes:
-        basis: what the data depends on, by name; another one begins anew.
-        seconds: that were spent on it.
+        basis: what the data depends on, by name; if it differs, the load starts over.
         done: share of the dump's bytes.
         loaded: None while something is missing.
         complete: its server was stopped with everything in it.
-        boot: the kernel's id, as of the last word.
+        boot: the kernel's boot id at the last write.
     """
 
     basis: dict[str, str]
@@ -77,12 +77,7 @@ class _Record(BaseModel):
 
 @dataclass
 class KeptLoad:
-    """One load and its folder.
-
-    Attributes:
-        before_s: seconds that earlier processes spent on it.
-        resumed: there is data of an earlier process.
-    """
+    """One load and its folder; `resumed` if it has data of an earlier process, which spent `before_s` seconds on it."""
 
     home: Path
     record: _Record
@@ -92,12 +87,7 @@ class KeptLoad:
     _written: float = 0.0
 
     def start(self, server: Instance) -> None:
-        """Start the load's server, whose data directory is whole.
-
-        Raises:
-            CannotGoOnError: what an earlier process left is not to be used.
-            ServerError: it does not start.
-        """
+        """Start the load's server; CannotGoOnError if what an earlier process left cannot be used."""
         if not self.resumed:
             self.record, self.before_s, self._begun = _Record(basis=self.record.basis), 0.0, None
             self.write()
@@ -111,25 +101,24 @@ class KeptLoad:
             raise CannotGoOnError("the server cannot use what there was of it") from None
 
     def filling(self) -> None:
-        """Say that from now on the load costs time."""
+        """Start counting the load's time."""
         self._begun = time.monotonic()
         self.write()
 
     def progress(self, done: int, total: int) -> None:
-        """Say how far the load is, every few seconds."""
+        """Record how far the load is, every few seconds."""
         self.record.done = done / total if total else 1.0
         if time.monotonic() - self._written > _RECORD_PERIOD_S:
             self.write()
 
     def fill(self, server: Server, loaded: Loaded) -> None:
-        """Say that everything is loaded, once it is on the disk."""
+        """Record that everything is loaded, once it is on the disk."""
         server.query("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")
         self.record.loaded = loaded
         self.write()
         server.query(f"DROP DATABASE IF EXISTS {MARKS}")
 
     def write(self) -> None:
-        """Write load.json, with what the load has cost."""
         own_s = time.monotonic() - self._begun if self._begun else 0.0
         self.record.seconds, self.record.boot = self.before_s + own_s, boot_id()
         write_atomically(self.home / _RECORD, self.record.model_dump_json().encode())
@@ -140,9 +129,7 @@ class KeptLoad:
 class KeptLoads:
     """The loads of a run; as a context manager it deletes them at the end, unless the run is to be resumed.
 
-    Attributes:
-        resumed: the run is.
-        again: the command that goes on.
+    `again` is the command that continues the run.
     """
 
     pool: ServerPool
@@ -161,20 +148,20 @@ class KeptLoads:
     ) -> None:
         if self.keeps(value):
             self.listener.left_behind(
-                f"the data loaded so far is kept: `{self.again} {self.run.path}` goes on with it, "
+                f"the data loaded so far is kept: `{self.again} {self.run.path}` continues with it, "
                 "`bakeoff cache prune` deletes it"
             )
         else:
             delete_kept(self.run)
 
     def keeps(self, error: BaseException | None) -> bool:
-        """Whether loads are kept after this error: it is not theirs, and they have cost something."""
+        """Whether loads are kept after this error: they did not cause it, and they have cost something."""
         records = [_read(path) for path in _folder(self.run).glob(f"*/{_RECORD}")]
         worth = sum(record.seconds for record in records if record) >= _WORTH_KEEPING_S
         return worth and isinstance(error, (KeyboardInterrupt, EngineError, ServerError))
 
     def open(self, setup: ArmSetup, build: int) -> KeptLoad:
-        """The load of an arm's build; what is there and is not the same load is deleted, which is noted."""
+        """Open the load of an arm's build; delete what is there if it is another load, and note that."""
         with self._lock:
             home = self.pool.keep(_key(self.run), self.run.path.resolve()) / f"{setup.arm.name}-{build}"
         load = KeptLoad(home, _Record(basis=self._basis(setup)))
@@ -182,19 +169,18 @@ class KeptLoads:
         if record and record.basis == load.record.basis:
             load.record, load.resumed, load.before_s = record, True, record.seconds
             part = "all" if record.loaded else f"{record.done:.0%}"
-            self.listener.note(f"{setup.arm.label}: the load of build {build + 1} goes on; {part} of it was there")
+            self.listener.note(f"{setup.arm.label}: the load of build {build + 1} continues; {part} of it is there")
         elif record:
             changed = [name for name, value in load.record.basis.items() if record.basis.get(name) != value]
-            self.note_anew(setup, build, f"{' and '.join(changed)} changed")
+            self.note_restart(setup, build, f"{' and '.join(changed)} changed")
         elif self.resumed:
-            self.note_anew(setup, build, "nothing of it was kept")
+            self.note_restart(setup, build, "none of it was kept")
         if not load.resumed:
             shutil.rmtree(home, ignore_errors=True)
         return load
 
-    def note_anew(self, setup: ArmSetup, build: int, reason: str) -> None:
-        """Note why a load begins anew."""
-        self.listener.note(f"{setup.arm.label}: the load of build {build + 1} begins anew: {reason}")
+    def note_restart(self, setup: ArmSetup, build: int, reason: str) -> None:
+        self.listener.note(f"{setup.arm.label}: the load of build {build + 1} starts over: {reason}")
 
     def _basis(self, setup: ArmSetup) -> dict[str, str]:
         assert setup.installation
@@ -209,11 +195,7 @@ class KeptLoads:
 
 
 def dump_digest(source: str) -> str:
-    """Of the paths, sizes and times of modification of a dump's files.
-
-    Raises:
-        as `read_dump`.
-    """
+    """Hash the paths, sizes and times of modification of a dump's files."""
     files = [Path(file["path"]) for stage in read_dump(source).stages for file in stage]
     stats = [(str(file), status.st_size, status.st_mtime_ns) for file in files for status in [file.stat()]]
     return hashlib.sha256(repr(stats).encode()).hexdigest()
@@ -225,7 +207,7 @@ class Marks:
 
     Attributes:
         resumed: an earlier process has begun it.
-        done: statements of each file that were run, and whether that was the whole file.
+        done: number of each file's statements that were run, and whether that was the whole file.
         names: as `Loaded.translated`.
     """
 
@@ -235,7 +217,7 @@ class Marks:
 
     @classmethod
     def of(cls, server: Instance) -> "Marks":
-        """Read a server's marks; their tables are made if they are not there."""
+        """Read a server's marks; create their tables if necessary."""
         resumed = bool(server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (MARKS,)))
         for sql in (
             f"CREATE DATABASE IF NOT EXISTS {MARKS} CHARACTER SET latin1",
@@ -250,11 +232,11 @@ class Marks:
         return cls(
             resumed,
             {int(file): (int(statements), bool(ended)) for file, statements, ended in rows},
-            {name.decode(): other.decode() for name, other in names},  # VARBINARY
+            {name.decode(): other.decode() for name, other in names},  # VARBINARY is bytes
         )
 
     def left(self, stages: Sequence[Sequence[DumpFile]]) -> tuple[list[list[DumpFile]], int]:
-        """What is to be loaded of the stages of a dump; and the bytes of the files that are loaded."""
+        """Return what is left to load of the stages of a dump, and the bytes of the files that are loaded."""
         numbers = iter(range(sum(map(len, stages))))
         left: list[list[DumpFile]] = []
         ended_bytes = 0
@@ -279,13 +261,12 @@ def _check_safe_from_crash(server: Server, *, same_boot: bool) -> None:
     for schema, name, engine in tables:
         if str(schema) in SYSTEM_SCHEMAS or engine == "InnoDB":
             continue
-        # Dumps make empty tables in the place of views. After a power cut one may have lost rows.
+        # Dumps create empty tables in place of views. After a power cut a table may have lost rows.
         if not same_boot or server.query(f"SELECT 1 FROM {quoted(schema)}.{quoted(name)} LIMIT 1"):
-            raise CannotGoOnError(f"it has tables of {engine}, and only those of InnoDB are safe from a crash")
+            raise CannotGoOnError(f"it has tables of {engine}, and only InnoDB's are safe from a crash")
 
 
 def kept_bytes(run: RunDirectory) -> int:
-    """Bytes on disk of what is kept of a run's loads."""
     return bytes_on_disk(_folder(run))
 
 

@@ -29,18 +29,14 @@ from bakeoff.stats.progress import Listener
 
 _ROCKSDB_LIMIT_S = 120.0
 _SHUTDOWN_LIMIT_S = 240.0
-_MERGED_BYTES_A_S = 20e6  # a clean shutdown merges the changes of secondary indexes first; a slow disk
+_MERGED_BYTES_A_S = 20e6  # on a slow disk; a clean shutdown first merges changes of secondary indexes
 _LOADER_THREADS_MAX = 8
-# One build of every setup together: so little that no load is the longest part of a run.
+# Loads so small, one build of every setup together, that two at once pay off.
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
-# Error numbers of a character set or a collation that a server does not know, or not together.
+# Error numbers for an unknown character set or collation, or two that do not match.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
-# Error numbers of a table without a primary key, with what forbids it.
-_NEEDS_KEY = {
-    3750: "sql_require_primary_key=ON",
-    1173: "innodb_force_primary_key=ON",
-    3098: "Group Replication",
-}
+# Error numbers for a table without a primary key, and what forbids it.
+_NEEDS_KEY = {3750: "sql_require_primary_key=ON", 1173: "innodb_force_primary_key=ON", 3098: "Group Replication"}
 # Options of bundled scripts that give a table its primary key.
 _KEY_OPTIONS = {
     "force_pk": "Load with -o force_pk=on, which gives HISTORY a primary key on every arm",
@@ -51,7 +47,7 @@ _TEXT_FIELDS = (
     "column_collation", "column_charset", "table_collation", "table_charset", "collation", "charset"
 )  # fmt: skip
 _OTHER_TEXT = "Name a character set and a collation that this server has."
-# Error numbers of a full disk: the table, the disk; other messages hold the system's own number (ENOSPC).
+# Error numbers for a full table or disk; other messages contain the system's own number (ENOSPC).
 _FULL = frozenset({1021, 1114})
 _NO_SPACE = re.compile(r"\b(?:error|errcode|errno):? 28\b", re.IGNORECASE)
 
@@ -83,12 +79,8 @@ class Loader:
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """Load every build of every distinct setup and return snapshots of the stopped servers.
 
-        The first build is always loaded. Further ones are loaded while loading is expected to end within `limit_s`:
-        six epochs of one build are worth more than none of two. Arms that join later are loaded when needed.
-
-        Raises:
-            BakeoffError: a server did not start, a load failed, the disk is full, or arms do not hold the same rows.
-            KeyboardInterrupt: the stop flag was set.
+        The first build is always loaded. Further ones are loaded while loading is expected to end within `limit_s`: six
+        epochs of one build are worth more than none of two. Arms that join later are loaded when needed.
         """
         setups = setups[: len(self.study.starting_arms)]
         snapshots: dict[SnapshotKey, Snapshot] = {}
@@ -113,7 +105,7 @@ class Loader:
         return snapshots
 
     def load_further(self, setup: ArmSetup, build: int, *, setups: Sequence[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
-        """Load one build of an arm that has joined `setups`. Raises the same errors as `load_all`."""
+        """Load one build of an arm that has joined `setups`."""
         snapshots = self._load_jobs([(setup, build)], sharing=setups, at_once=1)
         self._compare_rows(setups, build)
         self._end_if_stopped()
@@ -122,20 +114,14 @@ class Loader:
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
         """Load a running server, or use its tables as they are if it has them.
 
-        Args:
-            measured: the run has epochs of this server, so its workloads may have changed rows.
-
-        Raises:
-            SpecError: its tables are not those that the study asks for.
-            ServerError, EngineError: the server refuses, or a load failed.
-            KeyboardInterrupt: the stop flag was set.
+        With `measured` the run has epochs of this server, so its workloads may have changed rows.
         """
         assert setup.remote
         for database, workload in families(self.study):
             self._end_if_stopped()
             if not kind_of(workload.script).fills_tables:
                 wanted = database_on(self.study, workload, setup.arm.server)
-                setup.remote.query("SELECT 1", database=wanted or None)  # one that is not there is better known now
+                setup.remote.query("SELECT 1", database=wanted or None)  # fail now if it is missing
             elif not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
                 self._leave(setup, database, "has filled")
@@ -193,7 +179,7 @@ class Loader:
                 self.answers[(setup.load_key, build)] = ask_tables(instance, data_bytes)
             readiness.finish_rocksdb(instance, _ROCKSDB_LIMIT_S, self.stop)
             self._end_if_stopped()
-            # The shutdown purges and writes what is left of InnoDB's work, sooner than a wait for the server to do it.
+            # A slow shutdown purges and writes what is left sooner than waiting for the server would.
             instance.stop(_SHUTDOWN_LIMIT_S + sum(data_bytes.values()) / _MERGED_BYTES_A_S, slow=True)
             snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}")
             if kept:
@@ -237,11 +223,11 @@ class Loader:
                 instance.start()
             return instance, self._fill_all(setup, instance, build=build, kept=kept)
         except CannotGoOnError as error:
-            instance.remove(keep_files=self.stop.is_set())  # the user's end may have killed it while it recovered
+            instance.remove(keep_files=self.stop.is_set())  # Ctrl-C may have killed it during recovery
             self._end_if_stopped()
             assert self.kept
             assert kept
-            self.kept.note_anew(setup, build, str(error))
+            self.kept.note_restart(setup, build, str(error))
             kept.resumed = False
         except BaseException:
             if kept:
@@ -270,7 +256,7 @@ class Loader:
                 )
             except EngineError as error:
                 failed = _load_failed(error, setup.arm)
-                if kept and kept.resumed and isinstance(failed, SpecError):  # or what the crash has left is at fault
+                if kept and kept.resumed and isinstance(failed, SpecError):  # the crash may be at fault
                     raise CannotGoOnError(failed.message.rstrip(".")) from None
                 raise failed from None
         self._end_if_stopped()
@@ -319,16 +305,11 @@ def _load_seed(study: Study, build: int) -> int:
 
 
 def loader_threads() -> int:
-    """Number of loading connections: one per CPU, at most 8, the same for every arm (docs/loading.md)."""
     return min(_LOADER_THREADS_MAX, len(os.sched_getaffinity(0)))
 
 
 def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload) -> None:
-    """Run the script's own check of its data (TPC-C's consistency conditions), if it has one.
-
-    Raises:
-        EngineError: a condition does not hold.
-    """
+    """Run the script's own check of its data (TPC-C's consistency conditions), if it has one."""
     if declares(workload.script, "commands", "check"):
         engine.command(
             setup.arm.name,
@@ -380,7 +361,6 @@ def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
 
 
 def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError:
-    """Turn a failed load into an error that names the cause, if it is known."""
     if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
         return HostError(
             f"disk: {arm.label} has no room for its rows: {error.message}.",
@@ -420,10 +400,8 @@ def _has_tables(server: Server, database: str) -> bool:
 def objection(server: Server, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
     """Say why sysbench's tables on a running server are not what the study asks for; None if they are.
 
-    Args:
-        tables: `sbtest1` to `sbtestN` must exist; further tables are ignored.
-        table_size: the last id of each table, because scripts draw ids up to it.
-        indexed: each table needs its secondary index, which a load builds last.
+    Scripts draw ids up to `table_size`, so it must be the last id of each table. `indexed` tables need their secondary
+    index, which a load builds last.
     """
     there = _names(server, "table_name", "tables", database)
     indexes = _names(server, "index_name", "statistics", database)

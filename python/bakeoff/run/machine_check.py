@@ -26,7 +26,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import read_fact
 from bakeoff.run.arms import control_groups, free_memory_bytes
 from bakeoff.run.forecast import forecast
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import Invocation, run_study
 from bakeoff.servers import Catalog
 from bakeoff.servers.install import lacking
 from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs, require_reachable
@@ -52,13 +52,30 @@ _STEAL_SHARE = 0.01
 _FREE_DISK_BYTES = 10 * 10**9
 _FREE_MEMORY_BYTES = 2 * 10**9
 _ANOTHER_CACHE = "Set XDG_CACHE_HOME to a folder that you may write to."
-_ROOMY_CPUS = 8  # below this the client's CPU is a fair part of the machine
+_ROOMY_CPUS = 8  # below this the client takes a fair share of the machine
 # Amazon's T family, Azure's B series, Google's shared-core machines.
 _BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
 _THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
 FAR_NS = 250  # near ones took 42 to 100 ns, far ones 370 to 440 (docs/evidence/placement.md)
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")  # read without a system call
-_JITTER_NS = 2_000_000  # a busy loop interrupted for longer than this has lost its CPU
+_JITTER_NS = 2_000_000  # a longer gap in a busy loop means it lost its CPU
+_ADVICE = {
+    "other load": "End builds and other servers, or expect wider intervals.",
+    "other bakeoff": "Wait until it ends: each disturbs the other's measurement.",
+    "steal": "A neighbour on the same host takes CPU; intervals will be wider, verdicts stay right.",
+    "scheduling": "Slices will be longer, or epochs more.",
+    "burst credits": "Take a kind of machine with steady CPUs, or switch its credits to unlimited.",
+    "frequency": "cpupower frequency-set -g performance",
+    "heat": "Cool it, or cap its frequency below what it can hold.",
+    "CPU quota": "Raise its CPU quota: a throttled server stalls.",
+    "clock": "Prefer tsc.",
+    "memory": "Two servers need 2 GB or more: end something.",
+    "swap": "Free memory, then swapoff -a.",
+    "huge pages": "It stalls some allocators; madvise is the usual setting for database servers.",
+    "disk": "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
+    "CPU distance": "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
+}
+"""What to do about a finding, by its subject."""
 
 
 class Severity(IntEnum):
@@ -96,28 +113,14 @@ def _load() -> Iterator[Finding]:
     steal_s = after.steal - before.steal
     others = max(0.0, (whole_s - idle_s - steal_s - (own_after - own_before)) / whole_s)
     busy = Severity.WARNING if others > _BUSY_SHARE else Severity.OK
-    yield _finding(
-        "other load",
-        busy,
-        f"other programs use {others:.0%} of the CPUs",
-        "End builds and other servers, or expect wider intervals.",
-    )
+    yield _finding("other load", busy, f"other programs use {others:.0%} of the CPUs")
     for pid in other_bakeoffs(RUNTIME_ROOT):
-        advice = "Wait until it ends: each disturbs the other's measurement."
-        yield _finding("other bakeoff", Severity.WARNING, f"process {pid} runs servers on this machine", advice)
+        yield _finding("other bakeoff", Severity.WARNING, f"process {pid} runs servers on this machine")
     stolen = Severity.WARNING if steal_s / whole_s > _STEAL_SHARE else Severity.OK
-    yield _finding(
-        "steal",
-        stolen,
-        f"the hypervisor takes {steal_s / whole_s:.1%}",
-        "A neighbour on the same host takes CPU; intervals will be wider, verdicts stay right.",
-    )
-    yield _finding(
-        "scheduling",
-        Severity.NOTE if gaps else Severity.OK,
-        f"{gaps} gaps above {_JITTER_NS / 1e6:.0f} ms in {_PROBE_S:.0f} s, the longest {worst_ns / 1e6:.1f} ms",
-        "Slices will be longer, or epochs more.",
-    )
+    yield _finding("steal", stolen, f"the hypervisor takes {steal_s / whole_s:.1%}")
+    limit, worst = f"{_JITTER_NS / 1e6:.0f} ms in {_PROBE_S:.0f} s", f"{worst_ns / 1e6:.1f} ms"
+    jitter = Severity.NOTE if gaps else Severity.OK
+    yield _finding("scheduling", jitter, f"{gaps} gaps above {limit}, the longest {worst}")
 
 
 def _spin(seconds: float) -> tuple[int, int]:
@@ -146,36 +149,24 @@ def _processor() -> Iterator[Finding]:
     yield _finding("CPUs", few, f"{cpus} usable{at_once}, for the client and the servers together", advice)
     instance = read_fact("/sys/class/dmi/id/product_name") or ""
     if _BURSTABLE.match(instance):
-        yield _finding(
-            "burst credits",
-            Severity.WARNING,
-            f"{instance} runs at full speed only while its CPU credits last",
-            "Take a kind of machine with steady CPUs, or switch its credits to unlimited.",
-        )
+        found = f"{instance} runs at full speed only while its CPU credits last"
+        yield _finding("burst credits", Severity.WARNING, found)
     governor = read_fact("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor and governor != "performance":
-        yield _finding("frequency", Severity.NOTE, f"governor {governor}", "cpupower frequency-set -g performance")
+        yield _finding("frequency", Severity.NOTE, f"governor {governor}")
     hot = sum(int(read_fact(str(path)) or 0) for path in Path("/sys/devices/system/cpu").glob(_THERMAL))
     if hot:
-        yield _finding(
-            "heat",
-            Severity.WARNING,
-            f"the processor has slowed itself down {hot} times since start, being too hot",
-            "Cool it, or cap its frequency below what it can hold.",
-        )
+        found = f"the processor has slowed itself down {hot} times since start, being too hot"
+        yield _finding("heat", Severity.WARNING, found)
     throttled = times_throttled(control_groups("cpu"))
     if throttled or limited:
         limit = [f"has {quota:g} of {cpus} CPUs"] if limited else []
         stops = [f"was throttled {throttled} times"] if throttled else []
-        yield _finding(
-            "CPU quota",
-            Severity.WARNING,
-            f"a control group that bakeoff is in {' and '.join(limit + stops)}",
-            "Raise its CPU quota: a throttled server stalls.",
-        )
+        found = f"a control group that bakeoff is in {' and '.join(limit + stops)}"
+        yield _finding("CPU quota", Severity.WARNING, found)
     clock = read_fact("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     if clock and clock not in _FAST_CLOCKS:
-        yield _finding("clock", Severity.NOTE, f"clock source {clock} is slow to read", "Prefer tsc.")
+        yield _finding("clock", Severity.NOTE, f"clock source {clock} is slow to read")
 
 
 def times_throttled(groups: Iterable[Path]) -> int:
@@ -197,23 +188,13 @@ def cpu_quota(groups: Iterable[Path]) -> float:
 def _memory() -> Iterator[Finding]:
     free = free_memory_bytes()
     tight = Severity.PROBLEM if free < _FREE_MEMORY_BYTES else Severity.OK
-    yield _finding(
-        "memory",
-        tight,
-        f"{format_bytes(free)} of {format_bytes(psutil.virtual_memory().total)} available",
-        "Two servers need 2 GB or more: end something.",
-    )
+    yield _finding("memory", tight, f"{format_bytes(free)} of {format_bytes(psutil.virtual_memory().total)} available")
     swap = psutil.swap_memory()
     if swap.used > 64 * 2**20:
-        yield _finding("swap", Severity.WARNING, f"{format_bytes(swap.used)} in use", "Free memory, then swapoff -a.")
+        yield _finding("swap", Severity.WARNING, f"{format_bytes(swap.used)} in use")
     huge = read_fact("/sys/kernel/mm/transparent_hugepage/enabled") or ""
     if "[always]" in huge:
-        yield _finding(
-            "huge pages",
-            Severity.NOTE,
-            "transparent huge pages: always",
-            "It stalls some allocators; madvise is the usual setting for database servers.",
-        )
+        yield _finding("huge pages", Severity.NOTE, "transparent huge pages: always")
 
 
 def _disk(work_root: Path) -> Iterator[Finding]:
@@ -232,17 +213,11 @@ def _disk(work_root: Path) -> Iterator[Finding]:
     full = Severity.OK
     if free < _FREE_DISK_BYTES:
         full = Severity.PROBLEM if free < _FREE_DISK_BYTES / 10 else Severity.WARNING
-    yield _finding(
-        "disk",
-        full,
-        f"{format_bytes(free)} free at {place}",
-        "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
-    )
+    yield _finding("disk", full, f"{format_bytes(free)} free at {place}")
     yield from _access(place)
 
 
 def _access(place: Path) -> Iterator[Finding]:
-    """Say what keeps us, or the account that runs servers, out of a folder."""
     if not os.access(place, os.W_OK | os.X_OK):
         yield _finding("folder", Severity.PROBLEM, f"{place} may not be written to", _ANOTHER_CACHE)
         return
@@ -269,12 +244,8 @@ def _programs() -> Iterator[Finding]:
     else:
         yield _finding("engine", Severity.OK, str(engine_path()))
         time = f"{cache_line_ns} ns" if cache_line_ns else "a time that is not known (one CPU, or busy ones)"
-        yield _finding(
-            "CPU distance",
-            Severity.NOTE if (cache_line_ns or 0) > FAR_NS else Severity.OK,
-            f"two CPUs pass a cache line to each other and back in {time}",
-            "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
-        )
+        far = Severity.NOTE if (cache_line_ns or 0) > FAR_NS else Severity.OK
+        yield _finding("CPU distance", far, f"two CPUs pass a cache line to each other and back in {time}")
 
 
 def _servers() -> Iterator[Finding]:
@@ -284,7 +255,7 @@ def _servers() -> Iterator[Finding]:
 
 
 def _finding(subject: str, severity: Severity, found: str, advice: str = "") -> Finding:
-    return Finding(subject, severity, found, advice if severity > Severity.OK else "")
+    return Finding(subject, severity, found, (advice or _ADVICE.get(subject, "")) if severity > Severity.OK else "")
 
 
 @dataclass(frozen=True)
@@ -297,10 +268,7 @@ class Proof:
 def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
     """Run two equal servers against each other and forecast what this machine resolves. Only a failed run is kept.
 
-    Returns None if too few epochs finished, e.g. because `stop` was set.
-
-    Raises:
-        BakeoffError: the server could not be fetched, or did not run.
+    Returns None if too few epochs finished, for example because `stop` was set.
     """
     study = _duel_of_one_server(server, seed=seed, threads=threads, budget_s=TEST_RUN_S)
     with _folder_of_a_test_run() as folder:
@@ -313,14 +281,10 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
 
 
 def smallest_budget_s(server: str, *, threads: int) -> float:
-    """Return the smallest budget for a verdict on a different server, in a duel of the default tables.
-
-    Raises:
-        BakeoffError: there is no such server, or too little memory.
-    """
+    """Return the smallest budget for a verdict on a different server, in a duel of the default tables."""
     study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TEST_RUN_S)
     arm, other = study.arms
-    unlike = other.model_copy(update={"data": Data(charset="utf8mb4")})  # forces separate loads
+    unlike = other.with_data(Data(charset="utf8mb4"))  # forces separate loads
     duel = Study(
         title=study.title, arms=(arm, unlike), workloads=(Workload(script="oltp_read_only"),), threads=(threads,)
     )
@@ -332,9 +296,6 @@ def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: thr
 
     A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once. Setting `stop`
     ends it early; finished duels are judged.
-
-    Raises:
-        BakeoffError: the server could not be fetched or did not run, or no epoch of a duel could be used.
     """
     proofs: list[Proof] = []
     for percent in (0.0, PROOF_SLOWDOWN_PERCENT):
@@ -408,5 +369,4 @@ def _folder_of_a_test_run() -> Iterator[str]:
 
 
 def _run(study: Study, folder: str, listener: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
-    command = ("bakeoff", "doctor")
-    return run_study(study, Path(folder), listener=listener, stop=stop, passwords={}, command_line=command)
+    return run_study(study, Path(folder), Invocation(("bakeoff", "doctor")), listener=listener, stop=stop)

@@ -23,11 +23,10 @@ class UnreliableCountError(Exception):
 
 @dataclass(frozen=True)
 class CellRun:
-    """One measurement of a cell, warm-up included.
+    """One measurement of a cell, warm-up included; everything is by arm name.
 
     Attributes:
-        arms: those measured, by name.
-        engines: by arm, the storage engine of its tables.
+        engines: the storage engine of each arm's tables.
         changes_nothing: a warm-up, which must leave the data as they are.
         rates: events per second last seen, by cell and `reads_only`; kept for the whole run.
         note_once: says a sentence once per run.
@@ -104,11 +103,7 @@ def measuring_of(script: str) -> Measuring:
 
 
 def resolved(study: Study) -> Study:
-    """Return the study with `writes` set for every workload that tells.
-
-    Raises:
-        SpecError, HostError: a workload cannot be read.
-    """
+    """Return the study with `writes` set for every workload that tells."""
     known = (measuring_of(each.script).resolved(study, each) for each in study.workloads)
     return study.model_copy(update={"workloads": tuple(known)})
 

@@ -1,4 +1,4 @@
-"""Run one epoch from its order to its outcome; the first of a run makes the plan from its pilot, too.
+"""Run one epoch from its order to its outcome; the first of a run also makes the plan from its pilot.
 
 The same function runs the epochs of one machine (`bakeoff.run.runner`) and those of a cluster's nodes.
 """
@@ -19,7 +19,7 @@ from bakeoff.plan import (
     share_seconds,
 )
 from bakeoff.plan.epochs import rounds
-from bakeoff.plan.timing import EpochCost, report_seconds
+from bakeoff.plan.timing import EpochCost, PilotNeeds, report_seconds
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import slices_frame
 from bakeoff.results.frame import Frame, quotients
@@ -29,9 +29,9 @@ from bakeoff.run.measuring import UnreliableCountError
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.units import format_duration
 
-# Of one cell, and of all cells together: a cell of many has less, since the pilots' findings are shared.
+# Longest pilot of a cell, and of all cells together.
 _PILOT_S, _PILOTS_S = 2.0, 12.0
-_STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
+_STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ class EpochOrder:
 
     Attributes:
         plan: of the run; with `pilot` what is known before one: cells, orders, builds.
-        draft: the epoch's own orders and seeds.
         share: the part of the planned measuring that fits into the budget.
         pilot: make the plan proper from a pilot before measuring.
         compare_rows: check first that the arms hold the same rows.
@@ -56,7 +55,7 @@ class EpochOrder:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Those that are measured in any cell."""
+        """Return the arms that are measured in any cell."""
         wanted = {arm for cell in self.draft.cells for arm in cell.arms}
         return tuple(arm for arm in self.plan.arms if arm in wanted)
 
@@ -67,8 +66,8 @@ class EpochDone:
 
     Attributes:
         host: where it was measured, as in its outcome.
-        plan: made by it; None: it had one, or failed before.
-        cost: None when it was discarded.
+        plan: made by it; None if it had one, or failed before.
+        cost: None if it was discarded.
         reload_s: wall seconds before it of loads that the run had made before it was resumed.
     """
 
@@ -80,16 +79,10 @@ class EpochDone:
 
 
 def run_epoch(order: EpochOrder, tools: EpochTools, run: RunDirectory, *, failure: str = "") -> EpochDone | None:
-    """Measure one epoch and write it; None when the user ended it.
+    """Measure one epoch and write it, with `plan.json` and `pilot.json` if it has a pilot; None if the user ended it.
 
-    Args:
-        order: what is measured.
-        tools: servers, data and the stop flag of this machine.
-        run: gets `epochs/NNN`, and `plan.json` and `pilot.json` of an epoch with a pilot.
-        failure: why it cannot be measured and is written as discarded; empty: it can.
-
-    Raises:
-        BakeoffError: what would be the same in every epoch; other failures discard the epoch.
+    With `failure` it cannot be measured and is written as discarded, for this reason. Errors that would be the same in
+    every epoch are raised; other failures discard the epoch.
     """
     return _Running(order, tools, run).run(failure)
 
@@ -132,7 +125,6 @@ class _Running:
         return EpochDone(draft.epoch, tools.host, self.made, cost)
 
     def _run_round(self, epoch: Epoch) -> None:
-        """Measure the arms that run together; each arm has the same time in every round."""
         if self.order.compare_rows:
             epoch.compare_rows()
         if self.order.pilot and self.made is None:
@@ -142,7 +134,7 @@ class _Running:
         epoch.check_data()
 
     def _warm_for_pilot(self, epoch: Epoch) -> Plan:
-        """Warm every workload; where a connection cannot be paired, all connections of all arms run free."""
+        """Warm every workload; if a connection cannot be paired, all connections of all arms run free."""
         plan = self.order.plan
         try:
             epoch.warm(plan.cells, for_pilot=True)
@@ -189,8 +181,7 @@ class _Running:
             load_s=time.monotonic() - self.begin - begun_s + report_seconds(len(first.cells)),
             turns=first.turns,
             builds=first.builds,
-            needed_s=needed_s,
-            precise_s=math.fsum(precise_s) / len(precise_s) if precise_s else None,
+            needs=PilotNeeds(needed_s, math.fsum(precise_s) / len(precise_s) if precise_s else None),
         )
         plan = share_seconds(plan.with_slices(chosen), noise)
         if first.unpaired:
@@ -206,6 +197,5 @@ class _Running:
 
 
 def _least_per_s(slices: Frame) -> float:
-    """Events per second of the slowest arm; infinite without slices."""
     by = slices.by("arm")
     return float(quotients(by.sum(slices["events"]), by.sum(slices["length_ns"])).min(initial=math.inf)) * 1e9

@@ -23,7 +23,7 @@ from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
 from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.servers.paths import cache_root, share
-from bakeoff.spec import Arm, Origin, Study, parse_server
+from bakeoff.spec import Arm, Study, parse_server
 from bakeoff.spec.dumps import (
     SYSTEM_SCHEMAS,
     TABLE_TYPES,
@@ -41,7 +41,7 @@ from bakeoff.stats.progress import Listener
 
 _SERVER_GONE = frozenset({1053, *range(2000, 2100)})
 """Errors of a server that stops, and the client's own."""
-# Rows as large as servers take, and functions that a binary log would not like; both end with the server.
+# For the largest rows and for functions that the binary log would refuse; both settings end with the server.
 _WHILE_LOADING = ("max_allowed_packet = 1073741824", "log_bin_trust_function_creators = 1")
 
 
@@ -55,18 +55,13 @@ class OwnData:
 
 
 def own_data(text: str) -> OwnData:
-    """Parse the value of `--data`.
-
-    Raises:
-        SpecError: it is not a dump, or a URL without a database.
-        HostError: it cannot be read.
-    """
+    """Parse the value of `--data`."""
     if not is_url(text):
         source = str(Path(text).absolute())
         databases = databases_in(source)
         return OwnData(source, databases[0] if len(databases) == 1 else "")
     server = parse_server(text)
-    database = default_database(server.location) if server.origin is Origin.URL else ""
+    database = default_database(server.location) if server.is_running else ""
     if not database:
         shown = text.partition("://")[0] + "://…"
         raise SpecError(f"--data {shown}: no database is named.", hint="Write mysql://user@host/DATABASE.")
@@ -74,12 +69,7 @@ def own_data(text: str) -> OwnData:
 
 
 def databases_in(source: str) -> tuple[str, ...]:
-    """Return the databases that a dump creates or uses, judging by file names and the beginning of a file.
-
-    Raises:
-        SpecError: it is not a dump, or is UTF-16.
-        HostError: it cannot be read.
-    """
+    """Return the databases that a dump creates or uses, judging by file names and the beginning of a file."""
     dump = read_dump(source)
     if Path(source).is_dir():
         return dump.databases
@@ -103,15 +93,10 @@ def load_dump(
     threads: int,
     kept: KeptLoad | None = None,
 ) -> Loaded:
-    """Load the arm's dump into its server. With `kept` an interrupted load continues.
-
-    Raises:
-        SpecError: the server refuses the dump, or it fills other databases than the study measures.
-        ServerError, EngineError: the server or the engine is gone, or the disk is full.
-    """
+    """Load the arm's dump into its server. With `kept` an interrupted load continues."""
     source, label = setup.arm.data.source, setup.arm.label
     dump = read_dump(source)
-    # A database that the dump makes itself has the character set that the dump says.
+    # A database that the dump creates has the character set that the dump says.
     database = "information_schema" if study.database in databases_in(source) else study.database
     for setting in _WHILE_LOADING:
         server.query(f"SET GLOBAL {setting}")
@@ -155,12 +140,7 @@ def databases_of(server: Server) -> tuple[str, ...]:
 
 
 def check_source(study: Study) -> None:
-    """Check that each dump exists and holds the database that the study measures.
-
-    Raises:
-        SpecError: it does not.
-        HostError: it cannot be read.
-    """
+    """Check that each dump exists and holds the database that the study measures."""
     for arm in study.arms:
         source = arm.data.source
         databases = () if not source or is_url(source) else databases_in(source)
@@ -173,11 +153,7 @@ def check_source(study: Study) -> None:
 
 
 def check_databases(study: Study, loaded: Loaded) -> None:
-    """Check that the load filled the database that the study measures.
-
-    Raises:
-        SpecError: it did not; names the databases that were filled.
-    """
+    """Check that the load filled the database that the study measures."""
     if study.database not in loaded.databases:
         there = ", ".join(loaded.databases) or "no database"
         raise SpecError(
@@ -202,7 +178,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "deci
 _BINARY = re.compile(
     r"(tiny|medium|long)?blob|(var)?binary|bit|vector|geometry|point|linestring|polygon|multi\w+|geom(etry)?collection"
 )
-# MySQL's column of a default that is an expression says DEFAULT_GENERATED.
+# Not DEFAULT_GENERATED: MySQL writes that for a default that is an expression.
 _GENERATED = re.compile(r"\b(virtual|stored|persistent)\b", re.IGNORECASE)
 
 
@@ -211,11 +187,7 @@ def sources_of(study: Study) -> list[str]:
 
 
 def with_expected_sizes(study: Study, passwords: Mapping[str, str]) -> Study:
-    """Ask the running servers that supply data for its size, and return the study with it.
-
-    Raises:
-        HostError, ServerError: a server does not answer, or refuses.
-    """
+    """Ask the running servers that supply data for its size, and return the study with it."""
     sizes = {source: _server(source, passwords).data_bytes(url_database(source)) for source in sources_of(study)}
     return _with_data(study, {source: {"source_bytes": size} for source, size in sizes.items()})
 
@@ -223,18 +195,13 @@ def with_expected_sizes(study: Study, passwords: Mapping[str, str]) -> Study:
 def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str], stop: threading.Event) -> Study:
     """Dump every running server that supplies data, and return the study with the dumps in their place.
 
-    Args:
-        passwords: by the study's `source`.
-
-    Raises:
-        HostError, ServerError: a server does not answer, or refuses; the disk is full.
-        KeyboardInterrupt: `stop` was set.
+    `passwords` are by the study's `source`. KeyboardInterrupt if `stop` was set.
     """
     taken: dict[str, dict[str, Any]] = {}
     for source in sources_of(study):
         folder = cache_root() / "dumps" / f"{url_database(source)}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
         folder = folder.with_name(f"{folder.name}-{secrets.token_hex(2)}")
-        share(folder.name)  # until this process ends, so that no other prunes it
+        share(folder.name)  # locked until this process ends, so that no other prunes it
         folder.mkdir(parents=True, mode=0o700)
         listener.stage(f"taking the data of {source}")
         try:
@@ -258,10 +225,7 @@ def keep_snapshots(study: Study) -> None:
 
 def _with_data(study: Study, changes: Mapping[str, dict[str, Any]]) -> Study:
     def changed(arms: Iterable[Arm]) -> tuple[Arm, ...]:
-        return tuple(
-            arm.model_copy(update={"data": arm.data.model_copy(update=changes.get(arm.data.source, {}))})
-            for arm in arms
-        )
+        return tuple(arm.with_data(arm.data.model_copy(update=changes.get(arm.data.source, {}))) for arm in arms)
 
     if not changes:
         return study
@@ -273,12 +237,7 @@ def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:
 
 
 def dump_database(server: RemoteServer, database: str, folder: Path, listener: Listener, stop: threading.Event) -> None:
-    """Dump a database into an empty folder.
-
-    Raises:
-        HostError, ServerError: the server does not answer, refuses, or lacks the database.
-        KeyboardInterrupt: `stop` was set.
-    """
+    """Dump a database into an empty folder. KeyboardInterrupt if `stop` was set."""
     total = server.data_bytes(database)
 
     def report(done: int) -> None:
@@ -382,7 +341,7 @@ class _Dumper:
                     file.write(f"{statement}\n{_DELIMITER}\n".encode())
 
     def _table(self, number: int, table: str) -> None:
-        # What is locked by reading a table is let go after it.
+        # The rollback below releases the locks from reading this table.
         self._run("SAVEPOINT before_table")
         ((_, create, *_),) = self._texts(f"SHOW CREATE TABLE {quoted(table)}")
         self._write(f".{number:05}-schema", [create])

@@ -22,7 +22,6 @@ class ThroughputReporter:
         self._reported_ns = 0
 
     def add_slice(self, message: dict[str, Any]) -> None:
-        """Take one `slice` message of the engine."""
         arm = message["arm"]
         self._events[arm] += message["events"]
         busy_ns = message["busy_ns"] / max(message["connections"], 1)
@@ -39,7 +38,7 @@ class ThroughputReporter:
 
 
 def download_reporter(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
-    """A callback for downloads: (what, bytes done, bytes in all or None).
+    """Make a callback for downloads: (what, bytes done, bytes in all or None).
 
     A known total is reported as progress, an unknown one (unpacking) as a stage. Once `stop` is set it raises
     KeyboardInterrupt, which ends the download.

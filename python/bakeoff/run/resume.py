@@ -1,14 +1,11 @@
 """Resume a run that was killed: finished epochs count as they are and are not measured again.
 
-The data is loaded anew from the same seeds, because snapshots end with the process that made them, but for one's own
-data (`bakeoff.run.kept_loads`); that time is not taken from the budget a second time. The plan, its slice lengths and
+The data is loaded again from the same seeds, because snapshots end with the process that made them. Loads of your own
+data are kept (`bakeoff.run.kept_loads`). That time is not taken from the budget twice. The plan, its slice lengths and
 the memory of the servers stay as they were.
 
 A run is extended when its end is no longer the one fixed beforehand: it went on after its answer was reported, or its
-budget was changed. When it ends was then chosen with results in sight. That is kept in the run directory, because a
-later resume must know it too.
-
-While a run goes on its directory is held, and an error that ends it says what a resume will find (`keeping`).
+budget was changed. Its end was then chosen with results in sight. That is kept in the run directory for a later resume.
 """
 
 import errno
@@ -45,7 +42,7 @@ class Before:
     """What a run holds already, besides its finished epochs.
 
     Attributes:
-        plan: None: it is new, or was killed before there was one.
+        plan: None if it is new, or was killed before there was one.
         used_s: wall seconds of the budget that went into it.
         versions: of the servers that were measured, by arm.
     """
@@ -56,8 +53,7 @@ class Before:
 
 
 def read_before(run: RunDirectory) -> Before:
-    """Read what a run holds already."""
-    # An epoch that was discarded may have none: its servers did not start.
+    # A discarded epoch may have none, because its servers did not start.
     variables: dict[str, dict[str, str]] = next(filter(None, map(run.variables, run.finished_epochs())), {})
     return Before(
         plan=run.read("plan.json", Plan),
@@ -67,7 +63,7 @@ def read_before(run: RunDirectory) -> Before:
 
 
 def _measuring_s(run: RunDirectory) -> float:
-    """Wall seconds of the epochs: hosts measure at the same time, each one epoch after another."""
+    """Wall seconds of the epochs; hosts measure at the same time, each one epoch after another."""
     by_host: defaultdict[str, float] = defaultdict(float)
     for outcome in map(run.outcome, run.finished_epochs()):
         by_host[outcome.host] += outcome.wall_s
@@ -75,29 +71,18 @@ def _measuring_s(run: RunDirectory) -> float:
 
 
 def budget_began(run: RunDirectory, before: Before, began: float) -> float:
-    """`time.monotonic()` at which the budget began, once everything is loaded.
+    """Return the `time.monotonic()` at which the budget began, once everything is loaded.
 
-    Of a resumed run it is so long ago as all took that went into it: what it has loaded again counts once, what had
-    not been loaded when it was killed counts, too.
-
-    Args:
-        run: with its loads.
-        before: what it held before they were made.
-        began: when loading began, for a run that held nothing.
+    A resumed run began as long ago as everything in it took: repeated loads count once, loads that were missing count
+    too. `before` is what it held before loading, `began` when loading began.
     """
     return time.monotonic() - read_before(run).used_s if before.used_s else began
 
 
 def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
-    """The run's study, with another budget if one is given, and with the builds of its plan.
+    """Return the run's study, with another budget if one is given, and with the builds of its plan.
 
-    Args:
-        run: to be resumed.
-        budget_s: None: as before.
-        asked: the study of a file that was named too; it must be the run's own.
-
-    Raises:
-        SpecError: the file asks something else than the run did.
+    SpecError if the study of a file that was named too (`asked`) is another one.
     """
     study = run.study()
     if asked is not None:
@@ -107,8 +92,8 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
             names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]
             other = [name for name in names if name not in same]
             raise SpecError(
-                f"run {run.name} was begun with another study: {', '.join(other)} differ.",
-                hint="Leave the study out (bakeoff run --resume RUN), or begin a new run.",
+                f"run {run.name} was started with another study: {', '.join(other)} differ.",
+                hint="Leave the study out (bakeoff run --resume RUN), or start a new run.",
             )
     changed: dict[str, float] = {} if budget_s is None else {"budget_s": budget_s}
     plan = run.read("plan.json", Plan)
@@ -118,22 +103,19 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
 
 
 def _as_begun(asked: Study, begun: Study) -> Study:
-    """The study with the folders in which the run keeps the data that it has taken from running servers."""
+    """Return the study with the folders in which the run keeps data taken from running servers."""
     arms = tuple(
-        arm.model_copy(update={"data": own.data}) if is_url(arm.data.source) else arm
+        arm.with_data(own.data) if is_url(arm.data.source) else arm
         for arm, own in zip(asked.arms, begun.arms, strict=False)
     )
-    return asked.model_copy(update={"arms": (*arms, *asked.arms[len(arms) :])})
+    return asked.with_arms((*arms, *asked.arms[len(arms) :]))
 
 
 @contextmanager
 def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resume") -> Iterator[None]:
-    """Hold a run directory; an error says what is kept, and a new run without a finished epoch or loads leaves nothing.
+    """Hold a run directory, so that nobody else writes to it; an error says what is kept.
 
-    Args:
-        run: nobody else writes to it meanwhile.
-        is_new: it is not resumed.
-        again: the command that goes on.
+    A new run without a finished epoch or loads leaves nothing. `again` is the command that continues the run.
     """
     with run.hold():
         try:
@@ -147,9 +129,8 @@ def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resu
 
 
 def _with_what_is_kept(error: BaseException, run: RunDirectory, again: str) -> BaseException:
-    """The error that ends a run early, with the epochs that were kept and the commands that use them."""
     kept = f"Finished epochs are kept: {len(run.finished_epochs())}"
-    use = f"`bakeoff report {run.path}` gives their verdict, `{again} {run.path}` goes on."
+    use = f"`bakeoff report {run.path}` gives their verdict, `{again} {run.path}` continues it."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         place = Path(error.filename).parent if isinstance(error.filename, str) else run.path
         return HostError(f"the disk of {place} is full.", hint=f"Make room there. {kept}; {use}")
@@ -159,12 +140,7 @@ def _with_what_is_kept(error: BaseException, run: RunDirectory, again: str) -> B
 
 
 def check_machine(run: RunDirectory) -> None:
-    """Refuse to mix epochs of two machines.
-
-    Raises:
-        ResultsError: processors, those that we may use, or memory are not those of the run, or nodes of a cluster
-            measured it.
-    """
+    """Refuse to mix epochs of two machines, or of one machine and a cluster's nodes."""
     if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
         raise ResultsError(
             f"run {run.name} was measured on the nodes of a cluster.", hint=f"bakeoff run --ray --resume {run.name}"
@@ -175,17 +151,13 @@ def check_machine(run: RunDirectory) -> None:
         found.append(f"usable CPUs {then.cpus_usable} and {now.cpus_usable}")
     if found:
         raise ResultsError(
-            f"run {run.name} was begun on another machine (there and here): {', '.join(found)}.",
-            hint="Begin a new run here and compare the two.",
+            f"run {run.name} was started on another machine (there and here): {', '.join(found)}.",
+            hint="Start a new run here and compare the two.",
         )
 
 
 def versions_of(setups: Iterable[ArmSetup]) -> dict[str, str]:
-    """Of each arm's binaries, and what each running server says of itself now.
-
-    Raises:
-        ServerError: a running server is gone.
-    """
+    """Return the version of each arm's binaries, or what a running server says of itself now."""
     found = {}
     for setup in setups:
         if setup.installation:
@@ -196,30 +168,19 @@ def versions_of(setups: Iterable[ArmSetup]) -> dict[str, str]:
 
 
 def check_versions(before: Before, versions: Mapping[str, str]) -> None:
-    """Refuse to mix epochs of two server versions: a name such as `mysql:8.0` may mean a newer one today.
-
-    A running server may have been upgraded meanwhile.
-
-    Raises:
-        ResultsError: an arm's server is of another version than the one in the finished epochs.
-    """
+    """Refuse to mix epochs of two server versions: `mysql:8.0` may mean a newer one today."""
     for arm, version in versions.items():
         measured = before.versions.get(arm)
-        # A server appends how it runs: `8.0.15-log`.
+        # A server appends suffixes: `8.0.15-log`.
         if measured and parse_version(measured) != parse_version(version):
             raise ResultsError(
                 f"arm {arm} was measured as version {measured}, and its server is {version} now.",
-                hint="Begin a new run.",
+                hint="Start a new run.",
             )
 
 
 def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ()) -> dict[str, str]:
-    """Of each arm's binary and options, by arm.
-
-    Args:
-        setups: those of running servers have none.
-        leave_out: options that do not count.
-    """
+    """Hash each arm's binary and options, without those to leave out; running servers have none."""
     found = {}
     for setup in setups:
         if setup.installation and setup.settings:
@@ -230,45 +191,33 @@ def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ())
 
 
 def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
-    """Refuse to mix epochs of two builds, or of two configurations (`setup_digests`); what is new is written down.
-
-    Raises:
-        ResultsError: an arm's binary or options are others than those in the finished epochs.
-    """
+    """Refuse to mix epochs of two builds or configurations (`setup_digests`); write down what is new."""
     kept, measured = run.read(_SETUPS_FILE, dict[str, str]) or {}, bool(run.finished_epochs())
     for arm, now in digests.items():
         if measured and kept.get(arm, now) != now:
             raise ResultsError(
                 f"arm {arm} was measured with another binary or other options than its server has now.",
-                hint="Begin a new run.",
+                hint="Start a new run.",
             )
         kept[arm] = now
     run.write_json(_SETUPS_FILE, kept)
 
 
 def check_sources(run: RunDirectory, study: Study) -> None:
-    """Refuse to mix epochs of two scripts, captures or dumps of one name; what is new is written down.
-
-    Raises:
-        ResultsError: the content of a script or a capture, or the files of a dump, are not those of finished epochs.
-    """
+    """Refuse to mix epochs of two scripts, captures or dumps of one name; write down what is new."""
     kept = (run.read(_SOURCES_FILE, dict[str, str]) or {}) if run.finished_epochs() else {}
     for source, now in _digests(study):
         if kept.setdefault(source, now) != now:
             raise ResultsError(
                 f"run {run.name}: {source} has changed since its epochs were measured.",
-                hint="Put it back as it was (a dump with its times of modification), or begin a new run.",
+                hint="Put it back as it was (a dump with its times of modification), or start a new run.",
             )
     if kept:
         run.write_json(_SOURCES_FILE, kept)
 
 
 def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) -> Before:
-    """What the run was, when its servers, scripts, captures and dumps are still those of its finished epochs.
-
-    Raises:
-        ResultsError: as `check_versions`, `check_setups`, `check_sources`.
-    """
+    """Read what the run holds, after checking that servers and sources are those of its finished epochs."""
     before = read_before(run)
     check_versions(before, versions_of(setups))
     check_setups(run, setup_digests(setups))
@@ -277,7 +226,7 @@ def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) ->
 
 
 def script_digests(study: Study) -> dict[str, str]:
-    """Of every script and capture of the study that is a file of the person's own, by its path."""
+    """Hash every script and capture of the study that is the user's own file, by path."""
     found = {}
     for script in dict.fromkeys(workload.script for workload in study.workloads):
         if Path(script).is_file():
@@ -287,32 +236,26 @@ def script_digests(study: Study) -> dict[str, str]:
 
 
 def _digests(study: Study) -> Iterator[tuple[str, str]]:
-    """Every script, capture and dump of the study that is a file of the person's own, by its path."""
     yield from script_digests(study).items()
     for source in dict.fromkeys(arm.data.source for arm in study.arms):
-        if source and Path(source).exists():  # where a cluster loads it is not always here
+        if source and Path(source).exists():  # on a cluster it may exist on the nodes only
             yield source, dump_digest(source)
 
 
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:
-    """Write down what every server is given, so that a resumed run gives the same."""
+    """Store what every server is given, so that a resumed run gives the same."""
     run.write_json(_MEMORY_FILE, asdict(share))
 
 
 def kept_memory(run: RunDirectory) -> MemoryShare | None:
-    """What the run's servers were given; None when it was killed before that was known."""
     return run.read(_MEMORY_FILE, MemoryShare)
 
 
 def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
-    """Write down why a run is extended; nothing when its end is still the one fixed beforehand.
+    """Store why a run is extended, if its end is no longer the one fixed beforehand.
 
-    Call it before a further epoch is measured, while the last analysis is still in the directory.
-
-    Args:
-        run: begun or resumed.
-        study: its study, with the budget of this time.
-        goes_on: further epochs will be measured. Without them a run that its budget ended stays as it was.
+    Call it before a further epoch is measured, while the last analysis is still in the directory. `goes_on` if further
+    epochs will be measured; without them a run that its budget ended stays as it was.
     """
     begun_s, analysis = run.study().budget_s, run.read("analysis.json", Analysis)
     if analysis is not None:
@@ -326,7 +269,7 @@ def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
     run.write_json(_EXTENDED_FILE, {"because": because})
 
 
-def ended_as(stop: Stop, run: RunDirectory) -> Stop:
-    """How measuring ended, for the choice of the interval: BUDGET of an extended run is EXTENDED."""
+def stop_reason(stop: Stop, run: RunDirectory) -> Stop:
+    """Return how measuring ended, for the choice of the interval: BUDGET of an extended run is EXTENDED."""
     extended = run.read_json(_EXTENDED_FILE) is not None
     return Stop.EXTENDED if stop is Stop.BUDGET and extended else stop

@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +19,7 @@ from bakeoff.engine import Engine
 from bakeoff.plan import Plan
 from bakeoff.redaction import Redactor
 from bakeoff.results import RunDirectory
-from bakeoff.run.arms import ArmSetup, MemoryShare, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.arms import ArmSetup, MemoryShare, max_servers_for_aio, prepare_arms, share_memory
 from bakeoff.run.client_host import ClientHost
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.kept_loads import KeptLoads
@@ -26,14 +27,7 @@ from bakeoff.run.loading import Loader
 from bakeoff.run.measuring import resolved
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
 from bakeoff.run.reporters import download_reporter
-from bakeoff.run.resume import (
-    budget_began,
-    check_machine,
-    keep_memory,
-    keeping,
-    kept_memory,
-    read_checked,
-)
+from bakeoff.run.resume import budget_began, check_machine, keep_memory, keeping, kept_memory, read_checked
 from bakeoff.run.study_run import StudyRun, ThisMachine, joining, note_other_bakeoffs
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
@@ -44,7 +38,7 @@ from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 
 LOADING_SHARE = 0.5
-"""Of the budget: while loading takes no more of it, further builds are loaded."""
+"""Stop loading more builds once loading has used this share of the budget."""
 
 
 class AfterVerdict(Protocol):
@@ -62,54 +56,50 @@ class AfterVerdict(Protocol):
         """Do it, and return the run's analysis. Call `load` if anything is measured."""
 
 
+@dataclass(frozen=True)
+class Invocation:
+    """How a run was asked for.
+
+    Attributes:
+        command_line: for the manifest.
+        passwords: of running servers by arm name, of servers whose data is taken by the data's source.
+        resume: a run to continue; its finished epochs count.
+        after_verdict: called once the verdicts are written.
+    """
+
+    command_line: Sequence[str]
+    passwords: Mapping[str, str] = field(default_factory=dict)
+    resume: RunDirectory | None = None
+    after_verdict: AfterVerdict | None = None
+
+
 def run_study(
-    study: Study,
-    runs_root: Path,
-    *,
-    listener: Listener,
-    stop: threading.Event,
-    passwords: Mapping[str, str],
-    command_line: Sequence[str],
-    resume: RunDirectory | None = None,
-    after_verdict: AfterVerdict | None = None,
+    study: Study, runs_root: Path, asked: Invocation, *, listener: Listener, stop: threading.Event
 ) -> tuple[RunDirectory, Analysis]:
     """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
-    No server is left behind in any case, and a new run without a finished epoch leaves no directory, unless loads of
-    one's own data are kept for it.
-
-    Args:
-        study: the question; a resumed run's own (`bakeoff.run.resume.resumed_study`).
-        runs_root: folder of new run directories.
-        listener: receives what happens.
-        stop: set it to end in order.
-        passwords: of running servers by arm name, of servers whose data is taken by the data's source.
-        command_line: for the manifest.
-        resume: a run to continue; its finished epochs count.
-        after_verdict: called once the verdicts are written.
-
-    Raises:
-        BakeoffError: it could not be started, or its measurements cannot be used.
-        KeyboardInterrupt: `stop` was set before an epoch was finished.
+    No server is left behind in any case. A new run without a finished epoch leaves no directory, unless loads of your
+    own data are kept for it. KeyboardInterrupt if `stop` was set before an epoch was finished.
     """
-    study = _checked(study, resume, listener, passwords, stop)
+    resume, after_verdict, passwords = asked.resume, asked.after_verdict, asked.passwords
+    study = _checked(study, asked, listener, stop)
     client = ClientHost.connect(study, listener, stop) if study.client else None
-    share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
-    begun_with = study.model_copy(update={"arms": study.starting_arms})
+    share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=max_servers_for_aio())
+    initial_study = study.with_arms(study.starting_arms)
     setups = prepare_arms(
-        begun_with, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
+        initial_study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
     access = client.access if client else THIS_MACHINE
     with ServerPool(work_root(), access=access) as pool, Engine(stop=stop, on_log=listener.note) as engine:
         # Also those that MYSQL_PWD and ~/.my.cnf gave.
         secrets = [*passwords.values(), *(each.remote.account().password for each in setups if each.remote)]
-        run = (
-            RunDirectory(resume.path, redactor=Redactor(secrets, study))
-            if resume
-            else RunDirectory.create(
-                runs_root, study, command=command_line, engine=engine.hello, data_path=work_root(), secrets=secrets
+        if resume:
+            run = RunDirectory(resume.path, redactor=Redactor(secrets, study))
+        else:
+            command, hello = asked.command_line, engine.hello
+            run = RunDirectory.create(
+                runs_root, study, command=command, engine=hello, data_path=work_root(), secrets=secrets
             )
-        )
         again = after_verdict.command if after_verdict and after_verdict.only else "bakeoff run --resume"
         program = str(engine.hello.get("build"))
         kept = KeptLoads(pool, run, listener, program=program, resumed=resume is not None, again=again)
@@ -131,8 +121,8 @@ def run_study(
                 begin = budget_began(run, before, begin)
                 before_epochs(tools, run)
                 machine = ThisMachine(tools, run, joining(share, loader, run, before))
-                for arms in range(len(begun_with.arms), len(study.arms)):  # that joined before it was resumed
-                    machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
+                for arms in range(len(initial_study.arms), len(study.arms)):  # that joined before it was resumed
+                    machine.join(study.with_arms(study.arms[: arms + 1]))
                 analysis = StudyRun(
                     study,
                     run,
@@ -152,18 +142,12 @@ def run_study(
                     listener.left_behind(sentence)
 
 
-def _checked(
-    study: Study,
-    resume: RunDirectory | None,
-    listener: Listener,
-    passwords: Mapping[str, str],
-    stop: threading.Event,
-) -> Study:
+def _checked(study: Study, asked: Invocation, listener: Listener, stop: threading.Event) -> Study:
     """Take the data of running servers, and refuse what cannot be measured here."""
-    if resume is not None:
-        check_machine(resume)
+    if asked.resume is not None:
+        check_machine(asked.resume)
     else:
-        study = take_snapshots(study, listener, passwords, stop)
+        study = take_snapshots(study, listener, asked.passwords, stop)
     keep_snapshots(study)
     study = resolved(study)
     check_workloads(study)
@@ -213,5 +197,5 @@ def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
 
 
 def builds_of(tools: EpochTools) -> int:
-    """Loads of the data that there are."""
+    """Return the number of builds that were loaded."""
     return max((build + 1 for _, build in tools.snapshots), default=tools.study.builds)

@@ -25,11 +25,7 @@ from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.resume import (
-    Before,
-    ended_as,
-    note_extension,
-)
+from bakeoff.run.resume import Before, note_extension, stop_reason
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.analysis import analyse, comparisons_so_far
@@ -41,7 +37,7 @@ from bakeoff.stats.question import rule_of
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.stopping import Decision, Progress
 
-# An epoch that is discarded again and again is not bad luck; but builds next to a broken one may be broken, too.
+# Repeatedly discarded epochs are not bad luck; in a bisection, builds next to a broken one may be broken too.
 _DISCARDED_IN_A_ROW, _DISCARDED_JOINED = 2, 5
 _DECIDE_S = 1.0
 
@@ -59,10 +55,9 @@ class Hosts(Protocol):
         """Give an epoch to a host that is free."""
 
     def wait(self) -> EpochDone | None:
-        """Wait for the next epoch that ends; its directory is then written. None: hosts have become free meanwhile.
+        """Wait for the next epoch that ends and is written; None if hosts have become free meanwhile.
 
-        Raises:
-            Interrupted: the user ended the run.
+        Interrupted if the user ended the run.
         """
 
     def leave_out(self, host: str) -> bool:
@@ -97,19 +92,15 @@ class ThisMachine:
         self._unusable: dict[str, str] = {}  # arms that joined and cannot be installed, and why
 
     def free(self) -> int:
-        """One, unless an epoch has been given out."""
         return 0 if self._order else 1
 
     def busy(self) -> bool:
-        """Whether an epoch has been given out."""
         return self._order is not None
 
     def begin(self, order: EpochOrder) -> None:
-        """Keep the order for `wait`."""
         self._order = order
 
     def wait(self) -> EpochDone | None:
-        """Measure the epoch."""
         assert self._order
         order, self._order = self._order, None
         failure = next((self._unusable[arm] for arm in order.arms if arm in self._unusable), "")
@@ -122,14 +113,10 @@ class ThisMachine:
         return replace(done, reload_s=reload_s)
 
     def leave_out(self, _host: str) -> bool:
-        """There is no other."""
         return False
 
     def join(self, study: Study) -> None:
-        """Install the study's last arm; its data is loaded when an epoch needs it.
-
-        Epochs of an arm that cannot be installed are discarded.
-        """
+        """Install the study's last arm. If that fails its epochs are discarded; its data is loaded when needed."""
         assert self._joining
         try:
             self._tools = self._joining.with_arm(self._tools, study)
@@ -184,9 +171,8 @@ class StudyRun:
     def run(self) -> Analysis:
         """Measure epochs until the stopping rule ends it; the analysis is written before returning.
 
-        Epochs that are being measured then are waited for and count: leaving out the slow ones would be a choice.
-
-        Raises RunInvalid if no epoch can be used, and KeyboardInterrupt if the user ends it before one is finished.
+        Epochs in flight then are waited for and count, because leaving out the slow ones would be a choice. RunInvalid
+        if no epoch can be used, KeyboardInterrupt if the user ends it before one is finished.
         """
         self._kinds = kinds_of(self.run_directory.machines())
         decision = self._decide() if self.plan and self._resumed else None
@@ -215,7 +201,7 @@ class StudyRun:
         return self._finish(stop)
 
     def _finish(self, stop: Stop) -> Analysis:
-        directory, ended = self.run_directory, ended_as(stop, self.run_directory)
+        directory, ended = self.run_directory, stop_reason(stop, self.run_directory)
         analysis = analyse(
             directory.load_epochs(),
             self.study,
@@ -232,7 +218,7 @@ class StudyRun:
     # ---- one epoch ---------------------------------------------------------------------------------------------
 
     def _may_begin(self) -> bool:
-        """Whether a host is free, and the next epoch does not have to wait for what earlier ones find out."""
+        """Whether a host is free, and the next epoch need not wait for what earlier ones find out."""
         if not self.hosts.free():
             return False
         in_flight = len(self._given) - self._finished
@@ -242,11 +228,7 @@ class StudyRun:
         return settled or len(self._given) < PILOT_EPOCHS
 
     def _begin_epoch(self, decision: Decision | None) -> None:
-        """Draw the next epoch and give it to a host.
-
-        Args:
-            decision: what remains to be measured and how long; None: everything.
-        """
+        """Draw the next epoch and give it to a host; without a decision everything is measured."""
         if decision and decision.joins and self.plan:
             self._join(self.plan, decision.joins)
         number = next(number for number in self._numbers if number not in self._given)
@@ -264,9 +246,8 @@ class StudyRun:
         )
 
     def _join(self, plan: Plan, arm: Arm) -> None:
-        """Add an arm to the study, the plan and the hosts."""
         assert self.join
-        study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
+        study = self.study.with_arms((*self.study.arms, arm))
         try:
             self.join(study)
         except KeyboardInterrupt:
@@ -274,8 +255,8 @@ class StudyRun:
         self.study, self.plan = study, plan.with_arms(each.name for each in study.arms)
         self.listener.arm_joins(arm)
         self.run_directory.write_json("plan.json", self.plan)
-        begun = self.run_directory.study()  # of a resumed run with the budget that it began with
-        self.run_directory.write_json("study.json", begun.model_copy(update={"arms": self.study.arms}))
+        begun = self.run_directory.study()  # a resumed run keeps the budget that it began with
+        self.run_directory.write_json("study.json", begun.with_arms(self.study.arms))
 
     def _first_plan(self) -> Plan:
         """Cells and orders, before anything is known about the machine; the baseline takes its turn in every round."""
@@ -285,8 +266,7 @@ class StudyRun:
     def _take(self, done: EpochDone) -> Decision | None:
         """Count an epoch that has ended, and ask the stopping rule.
 
-        Raises:
-            RunInvalid: its host has had to discard epochs again and again, and there is no other.
+        RunInvalid if its host has had to discard epochs again and again, and there is no other.
         """
         data = self.run_directory.load_epoch(done.number, whole=False)
         self._count(data)
@@ -309,7 +289,6 @@ class StudyRun:
         return self._after_epoch(data)
 
     def _count(self, data: EpochData) -> None:
-        """Reduce an epoch to what the rule needs of it."""
         self._finished += 1
         self._any_valid = self._any_valid or data.valid
         if data.valid:
@@ -321,8 +300,8 @@ class StudyRun:
     def _after_epoch(self, data: EpochData) -> Decision | None:
         """Ask the stopping rule and report where things stand; None while there is no plan.
 
-        Where others are being measured meanwhile it is asked once a second at most, and for a twentieth of the time: it
-        takes the longer the more epochs there are.
+        While other epochs are being measured it is asked once a second at most, and for a twentieth of the time,
+        because it takes longer with each epoch.
         """
         if self.plan is None:
             return None  # the first epoch was discarded
@@ -354,7 +333,7 @@ class StudyRun:
             if decision.stop is Stop.RUNNING and not (self._resumed or self.study.question.adds_arms):
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:
-                    self._start_anew(self.plan, seconds)
+                    self._restart_with(self.plan, seconds)
                     return self._decide()
         return decision
 
@@ -396,7 +375,7 @@ class StudyRun:
             length = f"{cell.slices.slice_ns / 1e6:.0f} ms"
             self.listener.note(f"{cell.name}: slices of {length} from now on; shorter ones disturb each other")
 
-    def _start_anew(self, old: Plan, seconds: float) -> None:
+    def _restart_with(self, old: Plan, seconds: float) -> None:
         """Change the measuring time after the pilot and leave its epochs out: an estimate has one measuring time."""
         plan = plan_study(
             self.study,
@@ -419,6 +398,5 @@ class StudyRun:
 
 
 def note_other_bakeoffs(listener: Listener) -> None:
-    """Say who else runs servers here."""
     for pid in other_bakeoffs(RUNTIME_ROOT):
         listener.note(f"another bakeoff (process {pid}) runs servers here: each disturbs the other's measurement")

@@ -6,23 +6,28 @@ Refuses exactly the option values that the engine would refuse.
 import difflib
 import math
 import re
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bakeoff.engine import Message, describe_workloads
 from bakeoff.errors import SpecError, within
 from bakeoff.plan.workloads import database_of, kind_of, options_of, uses_sysbench_tables
 from bakeoff.run.measuring import measuring_of
 from bakeoff.servers import table_engine
-from bakeoff.spec import Arm, Data, Origin, Study, Workload
+from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.spec.study import OptionValue
 from bakeoff.units import NUMBER, parse_scaled
 
 RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
-# Shape the random numbers of every script.
-_RAND_SHARES = ("rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian_exp")
-RAND = ("rand_type", "rand_spec_iter", *_RAND_SHARES)
-# Scripts of sysbench 0.5 declare no options and find sysbench's own, and the engine of their tables, as globals.
+# Shape the random numbers of every script: whether a value fits, and what to write instead.
+_RAND_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "rand_spec_iter": (lambda value: 0 < value <= 10_000, "a whole number from 1 to 10000"),
+    "rand_spec_pct": (lambda value: 0 <= value <= 100, "a percentage from 0 to 100"),
+    "rand_spec_res": (lambda value: 0 <= value <= 100, "a percentage from 0 to 100"),
+    "rand_pareto_h": (lambda value: 0 < value < 1, "a number between 0 and 1"),  # else every key would be the same
+    "rand_zipfian_exp": (lambda value: 0 <= value < math.inf, "a number, not below zero"),
+}
+RAND = ("rand_type", *_RAND_NUMBERS)
+# sysbench 0.5 scripts declare no options; sysbench's own options and the table engine are globals to them.
 _GLOBALS = ("mysql_", "db_")
 ELSEWHERE = {
     "db_ps_mode": "Write --db-ps-mode (duel), or prepare_mode in the settings of a study.",
@@ -37,20 +42,15 @@ _EXPECTED = {
     "size": "a number of bytes, with K, M, G or T if need be",
     "double": "a number, with K, M, G or T if need be",
 }
-# Options of scripts that settings of a study set by other names than `script.NAME`.
+# Script options that a study's settings set under names other than `script.NAME`.
 _OF_SETTINGS = (
-    "table_size",
-    "column_charset",
-    "column_collation",
-    "content",
-    "compressibility",
-    "text_length",
-    "column_type",
+    "table_size", "column_charset", "column_collation", "content", "compressibility", "text_length", "column_type",
     "column_length",
-)
+)  # fmt: skip
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
+_WHOLE = re.compile(r"\+?\d{1,20}", re.ASCII)
 _OFF = ("off", "false", "0", "no")
-# Options with which `prepare` of the bundled scripts makes other tables.
+# Options that change the tables that `prepare` of the bundled scripts creates.
 _OF_TABLES = frozenset({
     "auto_inc", "secondary", "create_secondary", "create_table_options", "content",
     "compressibility", "column_type", "column_length", "text_length", "column_charset", "column_collation",
@@ -62,9 +62,7 @@ _ENGINE_OPTION = "default_storage_engine"
 def check_workloads(study: Study) -> None:
     """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
 
-    Raises:
-        SpecError: one of these does not hold, with the nearest known name; or a script would find another one's tables,
-            or fewer rows than it asks for. Its field is the workload, or the option of an arm.
+    SpecError names the workload or the option of an arm as its field.
     """
     wanted = study.workloads
     for index, workload in enumerate(wanted):
@@ -82,7 +80,7 @@ def check_workloads(study: Study) -> None:
             try:
                 _check_arm_options(wanted[index], described, arm)
                 _check_declared_tables(wanted[index], arm)
-                # A cnf file is read for a version, which `settings_of` knows.
+                # `settings_of` reads the cnf files; they depend on the version.
                 server = arm.server.model_copy(update={"cnf_files": ()})
                 engine = table_engine(server, arm.data)
                 measuring_of(wanted[index].script).check_engine(wanted[index], arm, engine)
@@ -98,8 +96,8 @@ def check_workloads(study: Study) -> None:
 def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:
     """Refuse a workload that would find other tables, or fewer rows, than it asks for."""
     fills: dict[str, int] = {}
-    filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
-    of_factors = {option for arm in filled for option, _ in arm.data.options}  # go before what a workload says
+    filled = [arm for arm in study.arms if not arm.server.is_running]
+    of_factors = {option for arm in filled for option, _ in arm.data.options}  # override a workload's own
     for index in described:
         workload = study.workloads[index]
         filler = fills.setdefault(database_of(study, workload), index)
@@ -116,19 +114,23 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
                 )
                 for option, wanted in asked.items():
                     if wanted > made[option]:
-                        raise SpecError(
-                            f"workload {workload.script}: it asks for {option}={wanted}, and would find "
-                            f"{made[option]}: {first.script} comes first and makes its tables.",
-                            hint="Put the workload that asks for most first.",
-                        )
+                        hint = "Put the workload that asks for most first."
+                        raise _other_tables(workload, first, option, (wanted, made[option]), hint)
             own, others = (_of_tables(study.workloads[each], described[each]) for each in (index, filler))
             for option in sorted((own.keys() & others) - of_factors) if filled else ():
                 if own[option] != others[option]:
-                    raise SpecError(
-                        f"workload {workload.script}: it asks for {option}={own[option]}, and would find "
-                        f"{others[option]}: {first.script} comes first and makes its tables.",
-                        hint=f"Give both the same, or compare the two by a factor script.{option}.",
-                    )
+                    hint = f"Give both the same, or compare the two by a factor script.{option}."
+                    raise _other_tables(workload, first, option, (own[option], others[option]), hint)
+
+
+def _other_tables(
+    workload: Workload, first: Workload, option: str, values: tuple[object, object], hint: str
+) -> SpecError:
+    asked, found = values
+    finds = f"it asks for {option}={asked}, and would find {found}"
+    return SpecError(
+        f"workload {workload.script}: {finds}: {first.script} comes first and makes its tables.", hint=hint
+    )
 
 
 def _check_empty_tables(study: Study) -> None:
@@ -152,7 +154,6 @@ def _check_empty_tables(study: Study) -> None:
 
 
 def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
-    """Return the options that decide how a script makes its tables."""
     values = {each["name"]: each["default"] for each in described["options"] if each["name"] in _OF_TABLES}
     values |= {name: value for name, value in workload.options if name in values}
     kinds = {each["name"]: each["type"] for each in described["options"]}
@@ -160,7 +161,7 @@ def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
 
 
 def _normal(value: OptionValue, kind: str) -> str:
-    """Normalize a value, so that different spellings compare equal."""
+    """Return a value in one spelling."""
     text = str(value).lower()
     if kind == "bool":
         return "off" if text in _OFF else "on"
@@ -173,7 +174,7 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
     if not described["runs"]:
         raise SpecError(f"{name}: it has no event() function, so it cannot be run.")
     fills = any(each["name"] == "prepare" for each in described["commands"]) or uses_sysbench_tables(workload)
-    if not fills and any(not arm.data.source and arm.server.origin is not Origin.URL for arm in arms):
+    if not fills and any(not arm.data.source and not arm.server.is_running for arm in arms):
         raise SpecError(
             f"{name}: it has no prepare() function, so it has no tables.",
             hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
@@ -251,7 +252,7 @@ def _options_of(data: Data) -> tuple[str, ...]:
 
 
 def first_unknown(names: Iterable[str], described: Message) -> str | None:
-    """The first option that a script does not have, or that is set elsewhere."""
+    """Return the first option that a script does not have, or that is set elsewhere."""
     known = {option["name"] for option in described["options"]} | set(RAND)
 
     def has(name: str) -> bool:
@@ -261,7 +262,7 @@ def first_unknown(names: Iterable[str], described: Message) -> str | None:
 
 
 def remedy_for(unknown: str, described: Message) -> str:
-    """What to write in place of an option that a script does not have; empty: nothing is known."""
+    """Say what to write in place of an option that a script does not have; empty if nothing is known."""
     if unknown in ELSEWHERE:
         return ELSEWHERE[unknown]
     known = [option["name"] for option in described["options"]]
@@ -271,15 +272,17 @@ def remedy_for(unknown: str, described: Message) -> str:
 
 
 def check_value(name: str, value: OptionValue, described: Message) -> None:
-    """Check the value of an option that a script has.
-
-    Raises:
-        SpecError: it cannot be that; with what can be.
-    """
+    """Check the value of an option that a script has; SpecError says what it can be."""
     kinds: Mapping[str, str] = {option["name"]: option["type"] for option in described["options"]}
     text = _text(value)
-    if name in RAND:
-        fits, expected = _fits_rand(name, text), _expected_rand(name, text)
+    if name == "rand_type":
+        near = difflib.get_close_matches(text.lower(), RAND_TYPES, n=1)
+        fits, one_of = text in RAND_TYPES, f"Write one of {', '.join(RAND_TYPES)}."
+        expected = f"Did you mean {near[0]}?" if near else one_of
+    elif name in _RAND_NUMBERS:
+        within_range, words = _RAND_NUMBERS[name]
+        form = _WHOLE if name == "rand_spec_iter" else NUMBER
+        fits, expected = form.fullmatch(text) is not None and within_range(float(text)), f"Write {words}."
     else:
         kind = kinds.get(name, "string")
         fits, expected = _fits(kind, value), f"Write {_EXPECTED.get(kind, 'a text')}."
@@ -288,34 +291,9 @@ def check_value(name: str, value: OptionValue, described: Message) -> None:
 
 
 def _text(value: OptionValue) -> str:
-    """Write a value as the engine does."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _fits_rand(name: str, text: str) -> bool:
-    if name == "rand_type":
-        return text in RAND_TYPES
-    if name == "rand_spec_iter":
-        return re.fullmatch(r"\+?\d{1,20}", text, re.ASCII) is not None and 0 < int(text) <= 10_000
-    if NUMBER.fullmatch(text) is None:
-        return False
-    number = float(text)
-    if name == "rand_pareto_h":  # at 0 and from 1 on every key would be the same one
-        return 0 < number < 1
-    return 0 <= number <= (100 if name in ("rand_spec_pct", "rand_spec_res") else sys.float_info.max)
-
-
-def _expected_rand(name: str, text: str) -> str:
-    if name == "rand_type":
-        near = difflib.get_close_matches(text.lower(), RAND_TYPES, n=1)
-        return f"Did you mean {near[0]}?" if near else f"Write one of {', '.join(RAND_TYPES)}."
-    return {
-        "rand_spec_iter": "Write a whole number from 1 to 10000.",
-        "rand_pareto_h": "Write a number between 0 and 1.",
-        "rand_zipfian_exp": "Write a number, not below zero.",
-    }.get(name, "Write a percentage from 0 to 100.")
 
 
 def _fits(kind: str, value: OptionValue) -> bool:

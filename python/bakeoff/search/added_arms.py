@@ -37,7 +37,7 @@ class Joining:
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
         """Install the study's last arm; return the tools with it."""
-        alone = study.model_copy(update={"arms": study.arms[-1:]})
+        alone = study.with_arms(study.arms[-1:])
         reporter = download_reporter(tools.listener, tools.stop)
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)
         check_versions(self.before, versions_of(setups))

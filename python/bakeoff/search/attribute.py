@@ -15,7 +15,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.arms import settings_of, share_memory
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.reporters import download_reporter
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import Invocation, run_study
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing, search_study
 from bakeoff.search.model import SERVER, Setting
 from bakeoff.servers import Installation, ServerMemory, ServerPool, install
@@ -101,9 +101,7 @@ def attribute(
     """Search the settings that `prepare` found."""
     names = ", ".join(each.name for each in asked.settings)
     listener.note(f"searching among {names}; at most {format_duration(study.budget_s)}")
-    found, _ = run_study(
-        study, run.path / FOLDER, listener=listener, stop=stop, passwords={}, command_line=command_line
-    )
+    found, _ = run_study(study, run.path / FOLDER, Invocation(command_line), listener=listener, stop=stop)
     found.write_json(DOCUMENT, asked)
 
 

@@ -13,7 +13,7 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.plan.workloads import workload_names
 from bakeoff.search.model import SERVER, Search, Setting, key_of
-from bakeoff.spec import Arm, Origin, Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.differences import DifferenceOrigin, differences, same_value, variable_of
 from bakeoff.stats.model import Analysis, Frozen
 
@@ -78,7 +78,7 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
         SpecError: one of them was running already, or nothing differs.
     """
     for arm in (baseline, contender):
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             raise SpecError(
                 f"attribute: {arm.label} is a running server, whose settings bakeoff does not change.",
                 hint="Compare two servers that bakeoff starts.",
@@ -98,7 +98,7 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
     ]
     left_out: dict[str, list[str]] = {}
     if server:
-        pair = study.model_copy(update={"arms": (baseline, contender)})
+        pair = study.with_arms((baseline, contender))
         found += _other_defaults(pair, mine, theirs, {each.name for each in found}, left_out)
     if not found and not server:
         raise SpecError(f"attribute: no setting differs between {baseline.label} and {contender.label}.")

@@ -41,7 +41,7 @@ def bisect(
     Exit codes: 0 found, 6 not decided in the budget.
     """
     specs = [parse_server(text) for text in servers]
-    if running := next((spec for spec in specs if spec.origin is Origin.URL), None):
+    if running := next((spec for spec in specs if spec.is_running), None):
         message = f"bisect: {running} is a running server, which is not restarted."
         raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
     own, tables_data, connection = data_and_connection(data)

@@ -46,7 +46,7 @@ class Setting(Frozen):
         field = "options" if kind == "option" else kind
         kept = [pair for pair in getattr(arm.server, field) if key_of(kind, pair[0]) != key_of(kind, name)]
         server = arm.server.model_copy(update={field: (*kept, *self.pairs)})
-        return arm.model_copy(update={"server": server})
+        return arm.with_server(server)
 
     def is_bad(self, arm: Arm, bad: Arm) -> bool:
         """Whether an arm other than the bad one has the bad value."""

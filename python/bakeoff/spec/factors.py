@@ -313,7 +313,7 @@ class ArmParts:
     def apply(self, settings: Mapping[str, str]) -> None:
         """Apply settings: the server first, then its options; a collation wins over a charset."""
         texts = [name for name in settings if name in _FIELDS and name.endswith(("charset", "collation"))]
-        settings = {**settings, **{name: settings[name].lower() for name in texts}}  # servers do not mind the case
+        settings = {**settings, **{name: settings[name].lower() for name in texts}}  # case does not matter to servers
         if "server" in settings:
             self.server = parse_server(settings["server"], self.folder)
         for name, value in sorted(settings.items(), key=lambda setting: setting[0] in _COLLATIONS):

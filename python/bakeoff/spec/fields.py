@@ -111,7 +111,7 @@ def split_list(text: str) -> list[str]:
     if not all(parts):
         raise SpecError(f"an entry of {text!r} is empty.", hint="Write a,b,c.")
     if len(set(parts)) < len(parts):
-        raise SpecError(f"an entry comes twice in {text!r}.", hint="Leave one out.")
+        raise SpecError(f"an entry appears twice in {text!r}.", hint="Leave one out.")
     return parts
 
 
@@ -122,7 +122,7 @@ def parse_threads(text: str) -> tuple[int, ...]:
         raise SpecError(f"{odd!r} is not a whole number above zero.", hint="Write --threads 1,4,16.")
     counts = tuple(map(int, parts))
     if len(set(counts)) < len(counts):
-        raise SpecError(f"a number comes twice in {text!r}.", hint="Leave one out.")
+        raise SpecError(f"a number appears twice in {text!r}.", hint="Leave one out.")
     if max(counts) > THREADS_MAX:
         raise SpecError(f"{max(counts)} is more than {THREADS_MAX}.", hint="Write --threads 1,16,64.")
     return counts

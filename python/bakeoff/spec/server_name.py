@@ -51,7 +51,7 @@ class ServerSpec(Frozen):
         """Return text that `parse_server` reads back, without a URL's password."""
         if self.origin is Origin.CATALOG:
             head = f"{self.flavour}:{self.version}" if self.version else self.flavour
-        elif self.origin is Origin.URL:
+        elif self.is_running:
             head = self.location
         else:
             head = f"{self.origin}:{self.location}"
@@ -119,7 +119,7 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
         else:
             name = name.replace("-", "_")
             if name in options and _joint(name) is None:
-                raise SpecError(f"server {_shown(text)}: {name} comes twice.", hint="Leave one out.")
+                raise SpecError(f"server {_shown(text)}: {name} appears twice.", hint="Leave one out.")
             options[name] = joined(options.get(name), name, value)
     base = _parse_head(head, text)
     return base.model_copy(

@@ -80,6 +80,12 @@ class StudyFile(Sizes, Conditions):
     scales: dict[str, Scale] = Field(default={}, description="demo, small, paper: sizes of the same question.")
     published: PublishedForm | None = None
 
+    @property
+    def varied(self) -> dict[str, Levels]:
+        """The factors, `servers` included."""
+        servers: dict[str, Levels] = {"server": self.servers} if self.servers else {}
+        return servers | self.factors
+
 
 @dataclass(frozen=True)
 class LoadedStudy:
@@ -125,19 +131,15 @@ class LoadedStudy:
         """Ask the same question about other servers, which become its only factor."""
         odd = [name for name, levels in self.levels.items() if name != "server" and len(levels) > 1]
         if odd:
-            hint = "Leave the servers out, or take the factor out of the study."
-            raise self.error(
-                "factors", odd[0], reason=f"{odd[0]} varies beside the servers that were named.", hint=hint
-            )
+            reason = f"{odd[0]} varies beside the servers that were named."
+            raise self.error("factors", odd[0], reason=reason, hint="Leave the servers out, or take the factor out.")
         if len(set(servers)) < len(servers):
             raise SpecError("study: a server was named twice.", hint="Name each once.")
-        settings = dict(self.form.settings)
-        settings.pop("server", None)
+        settings = {name: value for name, value in self.form.settings.items() if name != "server"}
         for factor, levels in self.levels.items():  # a factor that a scale has left one level
             settings |= next(iter(levels.values())) if factor != "server" else {}
-        changes = {"servers": list(servers), "settings": settings}
         nothing: dict[str, object] = {"factors": {}, "baseline": {}, "where": [], "published": None}
-        form = self.form.model_copy(update=changes | nothing)
+        form = self.form.model_copy(update=nothing | {"servers": list(servers), "settings": settings})
         named = {each: {"server": each} for each in servers}
         return replace(self, form=form, written=form, levels={"server": named}, cnf_folder=Path())
 
@@ -206,27 +208,21 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
     chosen = form.scales[scale]
     changed = chosen.given()
     changed.pop("keep", None)
-    factors, servers = dict(form.factors), form.servers
+    factors = form.varied
     for name, levels in chosen.keep.items():
-        known = servers if name == "server" and servers else factors.get(name)
-        if known is None:
-            raise lines.error(("scales", scale, "keep", name), f"factor {name} is unknown.", hint=_names(form))
+        place = ("scales", scale, "keep", name)
+        if name not in factors:
+            raise lines.error(place, f"factor {name} is unknown.", hint=_names(form))
         if not levels:
-            raise lines.error(("scales", scale, "keep", name), "a factor needs a level.", hint="Leave one of them.")
+            raise lines.error(place, "a factor needs a level.", hint="Leave one of them.")
+        known = factors[name]
         for index, level in enumerate(levels):
             if level not in known:
-                raise lines.error(
-                    ("scales", scale, "keep", name, index),
-                    f"factor {name} has no level {level!r}.",
-                    hint=f"It has {', '.join(known)}.",
-                )
-        if name == "server" and servers:
-            servers = [level for level in servers if level in levels]
-        elif isinstance(known, dict):
-            factors[name] = {level: known[level] for level in known if level in levels}
-        else:
-            factors[name] = [level for level in known if level in levels]
-    changed |= {"factors": factors, "servers": servers, "settings": form.settings | chosen.settings}
+                reason, hint = f"factor {name} has no level {level!r}.", f"It has {', '.join(known)}."
+                raise lines.error((*place, index), reason, hint=hint)
+        kept = [level for level in known if level in levels]
+        factors[name] = {level: known[level] for level in kept} if isinstance(known, dict) else kept
+    changed |= {"factors": factors, "servers": None, "settings": form.settings | chosen.settings}
     return form.model_copy(update=changed)
 
 
@@ -234,10 +230,8 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
     """Return every factor with its levels as settings, each checked; `varied`: each needs two levels."""
     if form.servers and "server" in form.factors:
         raise lines.error(("servers",), "servers and factors.server say the same.", hint="Keep one of them.")
-    factors: dict[str, Levels] = {"server": form.servers} if form.servers else {}
-    factors |= form.factors
     found: dict[str, dict[str, dict[str, str]]] = {}
-    for factor, levels in factors.items():
+    for factor, levels in form.varied.items():
         place: KeyPath = ("servers",) if factor == "server" and form.servers else ("factors", factor)
         if not levels:
             raise lines.error(place, "a factor needs a level.", hint="Write at least two, or move it to settings.")
@@ -251,7 +245,7 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
             continue
         for index, value in enumerate(levels):
             if value in levels[:index]:
-                raise lines.error((*place, index), f"level {value!r} comes twice.", hint="Leave one out.")
+                raise lines.error((*place, index), f"level {value!r} appears twice.", hint="Leave one out.")
             _checked(lines, (*place, index), factor, value)
         found[factor] = {value: {factor: value} for value in levels}
     return found
@@ -269,11 +263,12 @@ def _check_part(
                 raise lines.error(here, f"factor {factor} varies it already.", hint="Keep one of the two.")
     for index, count in enumerate(part.threads):
         if count in part.threads[:index]:
-            raise lines.error((*place, "threads", index), f"{count} comes twice.", hint="Leave one out.")
+            raise lines.error((*place, "threads", index), f"{count} appears twice.", hint="Leave one out.")
     for index, script in enumerate(part.workloads or []):
         if not (script if isinstance(script, str) else script.script).strip():
-            reason, hint = "a workload needs a name.", "See `bakeoff list workloads`."
-            raise lines.error((*place, "workloads", index), reason, hint=hint)
+            raise lines.error(
+                (*place, "workloads", index), "a workload needs a name.", hint="See `bakeoff list workloads`."
+            )
 
 
 def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
@@ -315,8 +310,7 @@ def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[st
 
 
 def _names(form: StudyFile) -> str:
-    names = (["server"] if form.servers else []) + list(form.factors)
-    return f"This study has {', '.join(names)}." if names else "Write factors: {NAME: [LEVEL, LEVEL]}."
+    return f"This study has {', '.join(form.varied)}." if form.varied else "Write factors: {NAME: [LEVEL, LEVEL]}."
 
 
 _REMEDIES = {

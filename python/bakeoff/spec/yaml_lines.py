@@ -130,7 +130,7 @@ class _Reader:
             place = (*path, name)
             self._lines.known[place] = event.start_mark.line + 1
             if name in made:
-                raise self._lines.error(place, "it comes twice.", hint="Leave one out.")
+                raise self._lines.error(place, "it appears twice.", hint="Leave one out.")
             value = self._value(next(self._events), place)
             if name == "<<":
                 for each in value if isinstance(value, list) else [value]:

@@ -14,7 +14,7 @@ from bakeoff.stats.stopping import Decision, Progress, decide
 
 
 class Rule(Protocol):
-    """The part of a question that measuring needs; see `bakeoff.report.question` for the rest."""
+    """The part of a question that measuring needs; see `bakeoff.report.context` for the rest."""
 
     @property
     def record(self) -> type[spec.Question]:

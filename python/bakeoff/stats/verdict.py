@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
-from bakeoff.spec import Origin, Study, Workload
+from bakeoff.spec import Study, Workload
 from bakeoff.stats import diagnostics, hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
@@ -148,7 +148,7 @@ def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: 
         hosts=measured_by,
         found=hosts.moments(values, measured_by),
         nothing_done=_nothing_done(found, contender, context),
-        restarted=all(server.origin is not Origin.URL for server in servers),
+        restarted=all(not server.is_running for server in servers),
         stop=stop,
         unlike=kinds if len(kinds) > 1 else (),
     )

@@ -5,8 +5,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.studies import measured
 from bakeoff.report.view import Column, Row, Section, Table, Value
 from bakeoff.results.epoch_data import EpochData
