@@ -32,10 +32,9 @@ BUDGET_SHARE = 0.25
 """Default time for explaining, on top of the run's budget and as a share of it."""
 
 _EPOCHS_MAX = 6
-# Measuring seconds of an arm in a cell: at 1,000 samples a CPU second a function with a hundredth of the time is then
-# known to about a seventh in each epoch.
+# Seconds per arm and cell. With 1,000 samples per CPU second, 1 % of the time is then known to about a seventh.
 _ARM_S, _ARM_MIN_S = 5.0, 1.0
-_FAILURES_MAX = 2  # of a kind, in a row
+_FAILURES_MAX = 2  # in a row, of one kind
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ class _Explanation:
 
     def run_all(self) -> None:
         notes = dict(self.run.read("explain/notes.json", dict[str, list[str]]) or {})
-        kinds, said = [], set[str]()  # two kinds may need the same
+        kinds, said = [], set[str]()  # kinds may share a hindrance
         only_replays = all(self.plan.cell(cell).fixed_work for cell in self.arms_of)
         for kind in KINDS:
             if only_replays and not kind.replays:

@@ -47,14 +47,14 @@ from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.stats.interval import Paired
 
 _EVENT = "context-switches"
-_SAMPLES_A_S = 600  # at most, of the threads that serve connections; each sample has a copy of its stack
-_TURNS = 2  # slices of each arm that one recording is to hold
-_RATE_LEAST = 10  # samples a second of a thread
+_SAMPLES_A_S = 600  # at most, over all connections; each sample copies its stack
+_TURNS = 2  # slices of each arm that must fit into one recording
+_RATE_LEAST = 10  # samples a second per thread
 _BUFFER = "8M"  # of each processor
-_LOST_MAX = 0.02  # share of the records: what is lost of them is missing from the time off the CPU
-# mysqld's frames are large: half of the stacks of a commit are incomplete with 8 KiB, a hundredth with 16.
+_LOST_MAX = 0.02  # share of the records
+# mysqld's frames are large: half of a commit's stacks are incomplete with 8 KiB, 1 % with 16.
 _STACK_BYTES = 16_384
-_STACKS_BYTES = 32e6  # of a recording
+_STACKS_BYTES = 32e6  # per recording
 _BYTES_MAX = "96M"  # perf then ends: slices after that have no part in it
 _US = 1_000  # ns
 _HEADER = re.compile(
@@ -261,7 +261,7 @@ CONNECTION = frozenset(
 )
 """Functions in which a thread is, outside its statements too, that serves a connection; of all servers."""
 
-# Threads of asynchronous I/O sleep here until there is something to do.
+# Asynchronous I/O threads idle here.
 _IDLE = frozenset({"read_events", "do_io_getevents", "io_cqring_wait"})
 
 

@@ -33,23 +33,23 @@ from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, spawn
 from bakeoff.units import visible
 
-# Else perf copies every program and library that it has seen to ~/.debug.
+# Otherwise perf copies every program and library that it sees to ~/.debug.
 _RECORD = ("record", "--no-buildid", "--no-buildid-cache")
-_PERIOD_NS = 1_000_003  # a prime: never in step with slices
-_PERIOD_A_CPU_NS = 25_000  # of large machines samples are fewer, so that 40,000 a second are the most
+_PERIOD_NS = 1_000_003  # a prime, so never in step with slices
+_PERIOD_A_CPU_NS = 25_000  # longer on large machines: at most 40,000 samples a second
 _BYTES_MAX = "256M"  # of the raw samples of one server in one cell
 _READY_S, _END_S, _FOLD_S = 20.0, 20.0, 120.0
-_READ_S = 1800.0  # of all samples of a recording, which are folded meanwhile
+_READ_S = 1800.0  # to read and fold all samples of a recording
 _PROBE_S = 20.0
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _HARDWARE = ("instructions", "cycles", "cache-misses", "branch-misses")
-# Where a thread begins: these say nothing of what it does.
+# Functions in which threads begin; they do not say what a thread does.
 _BEGINNINGS = frozenset(
     {"clone", "__clone", "clone3", "__clone3", "start_thread", "_start", "__libc_start_main",
      "__libc_start_main_impl", "__libc_start_call_main", "ret_from_fork", "ret_from_fork_asm"}
 )  # fmt: skip
 _ENTERING = frozenset({"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64"})
-# It keeps no frame pointers, so that some of its stacks end in it: always the same ones.
+# It has no frame pointers, so some stacks end in it.
 _C_LIBRARY = re.compile(r"lib(c|pthread)[-.]")
 _SAMPLE = re.compile(r"\s(\d+)/\d+\s+(\d+)\.(\d{9}):")
 _FRAME = re.compile(r"(.*) \(([^()]*(?: \(deleted\))?)\)$")
@@ -84,7 +84,7 @@ def permission() -> Permission:
     """Find out with a few short perf commands, once."""
     if shutil.which("perf") is None:
         return Permission("No profiles and no off-CPU data: perf is not installed (Debian: linux-perf).")
-    # Asked for both parts perf would give user code alone, and not say so: the kernel's is asked for by itself.
+    # Asked for user code and kernel, perf may silently give user code only, so the kernel is tried separately.
     for asked_for, event, whole in (
         ("cpu-clock:I", "cpu-clock:I", True), ("cpu-clock:k", "cpu-clock", False), ("cpu-clock:u", "cpu-clock:u", False)
     ):  # fmt: skip
@@ -221,7 +221,7 @@ class Recorder:
         self._said = folder / "said"
         self._errors = folder / "errors"
         self._running: list[subprocess.Popen[bytes]] = []
-        self.full = False  # it ended by itself, having kept as much as it may
+        self.full = False  # perf stopped at its maximum file size
 
     def __enter__(self) -> Self:
         try:

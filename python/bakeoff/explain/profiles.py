@@ -107,7 +107,7 @@ class Profile(Frozen):
 OTHER, KERNEL_OTHER, CALLER_UNKNOWN = "other server code", "kernel: other", "libraries, caller unknown"
 NAMELESS = "(no symbol)"
 _SERVERS = re.compile(r"(mysqld|mariadbd)(-\w+)?")
-# Libraries that come with every server, whose time belongs to whoever calls them.
+# Libraries that come with every server. Their time belongs to the caller.
 _COMMON = re.compile(
     r"(lib(c|m|pthread|stdc\+\+|gcc_s|dl|rt|aio|numa|uring|z|lz4|lzma|zstd|crypt|atomic|tirpc|unwind|resolv|event\w*|"
     r"protobuf\w*|pcre\w*|systemd|icu\w*|fido2?|udev|snappy|lzo\w*|bz2)|ld(-linux[\w-]*)?)[-.\d]*(\.so[.\d]*)?|"
@@ -152,7 +152,7 @@ class Subsystems:
         """Return the group of a function; empty if it belongs to its caller's."""
         is_kernel = function.object == KERNEL
         if not (is_kernel or is_servers(function) or _COMMON.fullmatch(function.object)):
-            # Whatever its functions are called: a preloaded library may also have a `recv`.
+            # By file, not by function: a preloaded library may also have a `recv`.
             by_file = (group.name for group in self.groups if group.objects.fullmatch(function.object))
             return next(by_file, f"library {function.object}")
         return next(
@@ -254,7 +254,7 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
                 key = (above, names.setdefault(name, len(names)))
                 node = nodes.setdefault(key, len(nodes))
             else:
-                node = above  # which of the functions without a name it is, nothing says
+                node = above  # nothing tells nameless functions apart
             if node == len(groups):
                 is_kernel = profile.functions[call].object == KERNEL
                 entered = is_kernel and not (above >= 0 and kernel[above])

@@ -39,13 +39,13 @@ _WORDS = (
     "|SESSION_USER|SYSTEM_USER"
 )
 _SYSTEM = "information_schema|performance_schema|mysql|sys"
-# In the text of a digest names are between backticks, and so are those of some functions.
+# Digest texts put names, and those of some functions, in backticks.
 _VOLATILE = re.compile(
     rf"`?\b(?:{_CALLS})\b`? ?\(|`?\bUNIX_TIMESTAMP\b`? ?\( ?\)|(?<!`)\b(?:{_WORDS})\b(?!`)|@@"
     rf"|`(?:{_SYSTEM})` ?\.|^(?:SHOW|EXPLAIN|DESC|DESCRIBE|ANALYZE)\b",
     re.IGNORECASE,
 )
-# Servers quote statements and values without escaping what is in them: from the first quote to the last that can be it.
+# Servers quote statements and values without escaping them, so this matches up to the last possible quote.
 _VALUE = re.compile(
     r"(\bnear |\bentry |: |\bin )(?:'.*'(?= at line \d| at row | for key | for column | for function )|'.*)", re.DOTALL
 )
@@ -408,8 +408,6 @@ def _limit_explains(base: Reply, other: Reply, shape: Shape, longer: tuple[Reply
     inner = [[row for row, key in zip(rows[at], keys[at], strict=True) if key not in free] for at in (0, 1)]
     return bool(free) and _same_multiset(inner[0], inner[1], base.columns)
 
-
-# The document.
 
 DOCUMENT = "answers.json"
 """File of a run directory: by the path of a capture, what was found (`Answers`)."""

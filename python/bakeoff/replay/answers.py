@@ -43,15 +43,15 @@ EXECUTIONS_MAX = 100
 
 WAITING_BYTES_MAX = 64 * 2**20
 """Statements that wait for a connection that has tables locked; with more, its lock is taken from it."""
-_EVENT_BYTES = 1024  # of an event in memory, besides its statement
-_EXPLAINED = 2  # executions of a digest
+_EVENT_BYTES = 1024  # of memory per event, besides its statement
+_EXPLAINED = 2  # executions per digest
 _PROGRESS_EVERY = 100  # statements
 NO_SUCH_TABLE = 1146
 READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
 """First words of a statement that only reads tables."""
 
 SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
-# The text of all digests that a capture does not keep apart: it does not tell what makes rows differ by themselves.
+# Text of the digests that a capture lumps together. They may have volatile functions.
 _OTHERS = "(other statements)"
 READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
 """`Handler_read_…`: rows read."""
@@ -107,7 +107,7 @@ class AnswersPass:
         now_s = int(time.time())
         refusing = reads_only and not all(server.ours for server in servers.values())
         self._arms = {
-            # On servers that are only read, several statements in one text are left out.
+            # Read-only servers refuse several statements in one text.
             arm: Sessions(server, databases[arm], now_s=now_s, read_only=refusing, several=not reads_only)
             for arm, server in servers.items()
         }
@@ -144,7 +144,7 @@ class AnswersPass:
                     self._close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:
                     self._take(event)
-        finally:  # also before tables are compared, which a session may have locked
+        finally:  # before tables are compared, because a session may have locked them
             self._close(None)
         tables, other_tables = self._compare_tables() if self._wrote and not self._ended_by else (0, {})
         return Answers(
@@ -204,7 +204,7 @@ class AnswersPass:
         digest = self._digests.get(event["digest"])
         digest = digest or _Digest(text, (text,) if text == _OTHERS else volatile_words(text))
         session_word = digest.first_word in SESSION_WORDS
-        # A capture leaves out what would end a server or another's session, but not `KILL connection_id()`.
+        # Captures mark what would end a server or another session, but not `KILL connection_id()`.
         reason = event.get("not_replayable") or (digest.first_word == "KILL" and "KILL")
         if self._reads_only:
             reason = reason or event.get("writes")
@@ -221,7 +221,7 @@ class AnswersPass:
     def _compare(self, event: Event, digest: _Digest, *, is_read: bool) -> None:
         sql = statement_of(event)
         explain = is_read and digest.explained < _EXPLAINED
-        if explain:  # before the statement runs: MySQL 8.0 reads its dictionary when a table is first used
+        if explain:  # before it runs, because MySQL 8.0 reads its dictionary at the first use of a table
             digest.explained += 1
             self._compare_plans(event, sql, digest)
         in_transaction = any(each.in_transaction(event) for each in self._arms.values())
@@ -297,7 +297,7 @@ class AnswersPass:
             for table in readiness.tables_of(server, schema):
                 if self._stop.is_set():
                     raise KeyboardInterrupt
-                # All rows of a table are read before the answer.
+                # unlimited, because the server reads the whole table first
                 sql = f"CHECKSUM TABLE {quoted(schema)}.{quoted(table)}"
                 ((_, checksum),) = server.query(sql, limited=False)
                 found[f"{schema}.{table}"] = str(checksum)
@@ -352,7 +352,7 @@ class AnswersPass:
 STATEMENTS_MAX = 200
 """Distinct statements that are explained, the most frequent."""
 
-_SAMPLES = 2  # of a digest
+_SAMPLES = 2  # per digest
 _CAN_EXPLAIN = (*READS, "UPDATE", "DELETE", "REPLACE", "INSERT")
 
 

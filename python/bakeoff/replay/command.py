@@ -165,7 +165,7 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     made = root / "captures" / f"{workload.name.partition('.')[0]}-{digest}.capture"
     lock = capture_lock(made)
-    share(lock)  # until this process ends: `runs prune` deletes a capture that no run uses yet
+    share(lock)  # until this process ends, so that `runs prune` keeps a capture that no run uses yet
     with locked(f"{lock}.making"):
         if not made.exists():
             _make(workload, made)
@@ -185,7 +185,7 @@ def _make(log: Path, capture: Path) -> None:
         with reading(console(stderr=True)) as report:
             make_capture([str(log)], capture, redact=False, log_format=None, on_progress=report)
     except UnknownFormatError as error:
-        # Only `capture` has an option that names the format.
+        # Only `capture` has an option for the format.
         hint = f"Make a capture of it: bakeoff capture {log} --format slow -o shop.capture"
         raise SpecError(error.message, hint=hint) from None
     finally:

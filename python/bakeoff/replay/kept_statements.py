@@ -12,11 +12,11 @@ from bakeoff.servers import RemoteServer
 from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 
-_EVENTS_MAX = 10_000  # of digests: one with a hundredth of a percent of all statements still has its share
+_EVENTS_MAX = 10_000  # enough for a digest with 0.01 % of all statements
 _PIECE_BYTES = 256 * 1024
 _PS_PER_US = 1_000_000
-# The table has the name alone where the file has `# administrator command: ` before it.
-# By their names in lower case: MariaDB writes `Reset connection`.
+# Administrator commands by lower-case name. The table lacks the file's `# administrator command: `, and MariaDB writes
+# `Reset connection`.
 _COMMANDS = {
     name.lower(): name
     for name in (
@@ -25,11 +25,11 @@ _COMMANDS = {
         b"Reset stmt|Set option|Fetch|Daemon|Reset Connection"
     ).split(b"|")
 }
-# From here on MariaDB's start_time is the start (MDEV-11628); before, and in MySQL, it is the end.
+# From these patch levels on, MariaDB's start_time is the start (MDEV-11628); before, and in MySQL, it is the end.
 _MARIADB_WITH_START = {
     (10, 4): 33, (10, 5): 24, (10, 6): 17, (10, 11): 7, (11, 0): 5, (11, 1): 4, (11, 2): 3, (11, 3): 2,
 }  # fmt: skip
-# What a digest's text has for lists, as values that make the same digest again.
+# Lists in digest texts, and values that give the same digest again.
 _LISTS = (
     (b"(...) /* , ... */", b"(?, ?), (?, ?)"),
     (b"(?) /* , ... */", b"(?), (?)"),
@@ -81,7 +81,7 @@ def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) 
     """
     connection = server.connect("information_schema")
     try:
-        # Else the server would write what reads its slow log into it.
+        # Otherwise the server logs these queries in the slow log that they read.
         _first_row(connection, "SET SESSION min_examined_row_limit = 4294967295")
         connection.lift_limits()
         kept, missing = None, list[str]()

@@ -21,10 +21,10 @@ from bakeoff.run.measuring import CellRun, Measuring
 from bakeoff.spec import Study, Workload
 from bakeoff.units import format_duration
 
-_BLOCKS_MIN = 4  # of one pass over a capture that writes
-_EVENTS_PER_S = 1_000.0  # where the log has no times
-_EVENTS_PER_S_MAX = 10_000.0  # by the times of the log, which another server may not reach
-_CHUNK_MAX_S = 60.0  # by the clock: from its first to its last statement, wherever it begins in the log
+_BLOCKS_MIN = 4  # in one pass over a capture that writes
+_EVENTS_PER_S = 1_000.0  # if the log has no times
+_EVENTS_PER_S_MAX = 10_000.0  # another server may not reach the speed of the log
+_CHUNK_MAX_S = 60.0  # by the clock: from the first to the last statement of any chunk
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,15 @@ class _Work:
         self._connections.append(connection)
 
     def most_at_once(self) -> int:
-        for connection in list(self._transactions):  # the log ends before they do
+        for connection in list(self._transactions):  # cut off by the end of the log
             self._end(connection)
         if not self._begins:
             return 1
         begins = np.array(self._begins)
-        # At the same microsecond one ends before another begins, but each counts for itself.
+        # In the same microsecond one ends before another begins, and each lasts at least 1 µs.
         times = np.concatenate([begins, np.maximum(np.array(self._ends), begins + 1)])
         steps = np.repeat([1, -1], len(begins))
-        # Statements of one connection overlap where the log has whole seconds, or one runs within another.
+        # Merge overlaps within a connection: the log may have whole seconds, or nested statements.
         order = np.lexsort((steps, times, np.tile(np.array(self._connections), 2)))
         times, steps = times[order], steps[order]
         depth = np.cumsum(steps)
@@ -177,7 +177,7 @@ def _begun_in_time(moments_us: np.ndarray, mean_us: float, speed: float) -> int:
     return 1 + bisect_right(sizes, _CHUNK_MAX_S * 1e6 * speed, key=span_us)
 
 
-_SILENCE_MAX_S = 30.0  # by the clock: nobody waits longer for a statement
+_SILENCE_MAX_S = 30.0  # by the clock
 
 
 class CaptureMeasuring(Measuring):

@@ -32,7 +32,7 @@ _FLAGS = (
     ("Using index", "index only"),
 )
 _NOTHING_READ = re.compile(r"impossible|no matching|const table|const row", re.IGNORECASE)
-# What is no other plan: a condition is checked by the server or by the engine, and a row is read with its index anyway.
+# Not another plan: the engine instead of the server checks a condition on the same index.
 _NOT_COMPARED = frozenset({"index condition"})
 
 Explained = Sequence[Mapping[str, Any]]
@@ -154,16 +154,16 @@ STATEMENT_LIMIT_S = 10.0
 TOO_LONG = 2013
 """Error number of a statement that was ended by the limit: the connection is lost."""
 
-_SESSIONS_MAX = 100  # of one server at a time; `max_connections` is 151 at least
+_SESSIONS_MAX = 100  # per server; `max_connections` is at least 151
 _ROWS_AT_ONCE = 1000
-_IN_TRANSACTION = 1  # of the server's status
-# One statement runs at a time, so nobody would ever release the lock that it waits for.
+_IN_TRANSACTION = 1  # bit of the server's status
+# One statement runs at a time, so nobody would release a lock that it waits for.
 _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
-# They set the other variables of the character set, too.
+# Set first, because they also set other variables.
 _SET_FIRST = {"names": 0, "character_set": 1}
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
-_NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
-# May precede a statement's first word: comments, and the heads of those that servers execute.
+_NOT_KNOWN = (1064, 1193)  # errors before MySQL 5.6 and MariaDB 10.0: syntax, unknown variable
+# What may precede the first word: comments, and openings of executable ones.
 _LEAD = rb"(?:\s|/\*M?!\d*|/\*(?!M?!).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
 _READ_WRITE = re.compile(_LEAD + rb"start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(_LEAD + rb"set\s+(?!timestamp)", re.IGNORECASE | re.DOTALL)
@@ -298,7 +298,7 @@ class _Session:
         self._connection.use_bytes()
         self._connection.limit_reads(STATEMENT_LIMIT_S)
         if several:
-            with contextlib.suppress(MySQLError, OSError):  # if the server refuses, such texts fail
+            with contextlib.suppress(MySQLError, OSError):  # otherwise such texts fail
                 self._connection.allow_several_statements()
         self._schema: str | None = None
         self._second = 0
@@ -347,7 +347,7 @@ class _Session:
         except MySQLError as problem:
             number = problem.args[0] if problem.args and isinstance(problem.args[0], int) else TOO_LONG
             reply = Reply(errno=number or TOO_LONG, message=without_literals(str(problem.args[-1])))
-        except (OSError, UnicodeDecodeError) as problem:  # of names that are not in utf8mb4, with rows still to come
+        except (OSError, UnicodeDecodeError) as problem:  # such as names that are not utf8mb4, with rows still to come
             self._connection.drop()
             reply = Reply(errno=TOO_LONG, message=str(problem))
         self.lost = reply.errno in (2006, TOO_LONG) or not self._connection.open
@@ -404,7 +404,7 @@ class _Session:
         if name in ("names", "character_set"):
             sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""
         else:
-            # The server's own SQL mode says whether a backslash escapes.
+            # Escaped according to the server's SQL mode.
             literal = value if _BARE_VALUE.fullmatch(value) else f"'{self._connection.escape_string(value)}'"
             sql = f"SET SESSION {name} = {literal}" if name.replace("_", "").isalnum() else ""
         if sql:

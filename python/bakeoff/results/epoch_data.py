@@ -33,7 +33,7 @@ from bakeoff.spec import Frozen
 
 
 class Outcome(Frozen):
-    """How an epoch went: `outcome.json`, written last (docs/results.md).
+    """How an epoch went: `outcome.json`, written last (docs/reference/results.md).
 
     Attributes:
         valid: False: the epoch counts for no arm, because of `discard_reason`.
@@ -143,7 +143,7 @@ _Amount = Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)]  # 2^6
 
 
 class CellCounters(TypedDict):
-    """What one cell cost a server: of its counters those that moved (docs/explain.md); `seconds` of its own slices."""
+    """What one cell cost a server: counters that moved (docs/reference/explain.md); `seconds` of its own slices."""
 
     events: Annotated[_Amount, Field(ge=0)]
     seconds: Annotated[_Amount, Field(ge=0)]
@@ -162,7 +162,7 @@ class EpochData:
         epoch, build: numbers from 0.
         valid, discard_reason: as in its outcome.
         slices: one row a slice, columns of `bakeoff.results.epoch_data.SLICE_SCHEMA`.
-        histograms: the engine's `histogram` messages (docs/engine.md), one a cell, arm and operation.
+        histograms: the engine's `histogram` messages (docs/reference/engine.md), one a cell, arm and operation.
         variables: for each arm, its server's global variables.
         changes: for each arm and cell, variables that changed since its server was started: (before, after).
         server_counts: for each arm and cell, TPC-C transactions by the server's own count before and after
