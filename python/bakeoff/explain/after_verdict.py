@@ -1,8 +1,4 @@
-"""Explain verdicts: after the run, measure extra epochs with instruments that would disturb the measurement.
-
-These epochs have the run's study, loads, placement and slices, with both arms interleaved. They lie in
-`RUN/explain/KIND/` and do not count towards a verdict. Each kind has one instrument (`KINDS`).
-"""
+"""Explain verdicts: measure extra epochs with instruments that would disturb the measurement (`RUN/explain/KIND/`)."""
 
 import math
 import time
@@ -39,11 +35,10 @@ _FAILURES_MAX = 2  # in a row, of one kind
 
 @dataclass(frozen=True)
 class Kind:
-    """One instrument.
+    """One instrument, with its own epochs.
 
     Attributes:
-        name: of its folder.
-        watch: surrounds the measuring of every cell, and writes its findings through the epoch's writer.
+        watch: surrounds the measuring of every cell.
         hindrance: returns why this machine cannot have it, as a sentence, or nothing.
         prepare: changes the servers of its epochs.
         epochs: the most that are of use.
@@ -73,7 +68,6 @@ class Explaining:
     """What to explain after the verdict, and for how long (a `bakeoff.run.runner.AfterVerdict`).
 
     Attributes:
-        budget_s: wall seconds for all explaining epochs together.
         arms: these two in every cell; None for every comparison whose verdict is FASTER or SLOWER.
         only: measure nothing else.
     """
@@ -85,16 +79,10 @@ class Explaining:
     command: ClassVar[str] = "bakeoff explain"
 
     def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-        """Measure epochs of every kind within the budget, if there is anything to explain.
+        """Measure epochs of every kind within the budget, and return the run's analysis unchanged.
 
-        What cannot be measured is announced and written to `explain/notes.json`: {kind: sentences}.
-
-        Args:
-            run: a run that has ended.
-            load: called once if anything is measured; its time is not part of the budget.
-
-        Returns:
-            The run's analysis, unchanged.
+        `load` is called if anything is measured; its time is not part of the budget. What cannot be measured is noted in
+        `explain/notes.json`.
         """
         analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
         assert analysis, "a run that ended has an analysis"
@@ -109,11 +97,7 @@ class Explaining:
 
 
 def asked(budget_s: float | None, *, none: bool, of_s: float) -> Explaining | None:
-    """Read `--explain-budget` and `--no-explain` for a run of `of_s` seconds; None means explain nothing.
-
-    Raises:
-        SpecError: both options are given.
-    """
+    """Read `--explain-budget` and `--no-explain` for a run of `of_s` seconds; None means explain nothing."""
     if none and budget_s is not None:
         raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
     if none:
@@ -131,13 +115,7 @@ def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
 
 
 def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
-    """Refuse a run in which nothing can be explained, before anything is loaded for it.
-
-    Raises:
-        ResultsError: it has no analysis, or cluster nodes measured it.
-        SpecError: nothing is FASTER or SLOWER and no arms are named, it is a bisection, or a server was not started by
-            bakeoff.
-    """
+    """Raise SpecError or ResultsError if nothing in a run can be explained, before anything is loaded for it."""
     study = run.study()
     if study.question.adds_arms:
         raise SpecError(

@@ -1,13 +1,10 @@
 """Record where server threads wait off the CPU, in explaining epochs, and compare it between two arms.
 
-The kernel notes every switch between threads and whether the leaving thread could have run on, so off-CPU time is known
-exactly. The reason comes from sampled stacks, each weighted by the switches since the last sample. The C library's lock
-waits have no frame pointers, so stacks are unwound with DWARF, which is too slow for every switch. The software event
-`context-switches` needs no tracefs and fewer permissions than the scheduler's tracepoints.
+The kernel notes every switch, so off-CPU time is exact. The reason comes from sampled stacks, each weighted by the
+switches since the last sample. They are unwound with DWARF, because the C library's lock waits have no frame pointers.
 
-Only threads that serve connections, inside statements, make an event longer: their waits and their pauses without a
-free processor are compared. Waiting for the client is kept apart. Of the server's other threads, which mostly sleep,
-only waits for files count: MySQL 8.0 writes and syncs its redo log there while connections wait.
+Only threads that serve connections, inside statements, make an event longer. Of other threads, which mostly sleep,
+only waits for files count: MySQL 8.0 syncs its redo log there while connections wait.
 """
 
 import contextlib
@@ -80,10 +77,7 @@ def _reason() -> str:
 
 
 def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
-    """Return arguments of `perf record` for a recording of so many seconds.
-
-    Each thread has its own rate, so that threads that rarely wait are seen, too.
-    """
+    """Return arguments of `perf record`. Each thread has its own rate, so that rare waits are seen, too."""
     samples_a_s = min(_SAMPLES_A_S, _STACKS_BYTES / _STACK_BYTES / seconds)
     rate = max(_RATE_LEAST, int(samples_a_s / max(1, connections)))
     return (
@@ -123,12 +117,7 @@ class OffCpu:
 
 
 class Pause(NamedTuple):
-    """A thread's time off the CPU, by CLOCK_MONOTONIC.
-
-    Attributes:
-        preempted: the thread could have run.
-        stands_for: pauses that its stack represents; 0 if no stack was kept.
-    """
+    """A thread's time off the CPU, by CLOCK_MONOTONIC. `stands_for` counts the pauses that its stack represents."""
 
     tid: int
     begin_ns: int
@@ -149,12 +138,7 @@ class Pause(NamedTuple):
 
 @dataclass
 class Recording:
-    """What was recorded of some servers.
-
-    Attributes:
-        pauses: by process. Threads that had not come back are off the CPU until the end.
-        end_ns: moment of the last record.
-    """
+    """What was recorded: pauses by process, and the moment of the last record."""
 
     recorder: Recorder
     pauses: dict[int, list[Pause]]
@@ -200,14 +184,7 @@ class Recording:
 
 @contextlib.contextmanager
 def recorded(pids: dict[str, int], connections: int, folder: Path, *, seconds: float) -> Iterator[Recording]:
-    """Record the switches of servers in the block, which calls `read` at its end.
-
-    Args:
-        pids: of the servers, by arm.
-        connections: how many are at work at once.
-        folder: for perf's temporary file.
-        seconds: expected length of the recording.
-    """
+    """Record the switches of `connections` busy threads for about so many seconds; the block calls `read` last."""
     with tempfile.TemporaryDirectory(prefix=".perf-", dir=folder) as name:
         recorder = Recorder(pids, Path(name).resolve(), _sampling(connections, seconds), whole=False)
         with recorder:
@@ -220,8 +197,7 @@ class Fold(Stacks):
     def add(self, pauses: Sequence[Pause], windows: Sequence[Window]) -> None:
         """Add what lies in these ascending windows.
 
-        Time of threads that serve connections is divided by the stacks of all of them; time of any other thread by its
-        own, because most of them sleep and few of their stacks are known.
+        Time of all threads that serve connections is divided by their stacks together; that of other threads one by one.
         """
         serving = {each.tid for each in pauses if any(function.name in CONNECTION for function in each.stack)}
         ends = [window.end_ns for window in windows]
@@ -266,13 +242,7 @@ _IDLE = frozenset({"read_events", "do_io_getevents", "io_cqring_wait"})
 
 
 class Waiting(NamedTuple):
-    """What a thread waits for.
-
-    Attributes:
-        part: of the server.
-        way: such as `FILES`; empty with `NO_PROCESSOR`.
-        serving: the thread serves a connection.
-    """
+    """What a thread waits for: a part of the server, and a way such as `FILES` (empty with `NO_PROCESSOR`)."""
 
     part: str
     way: str
@@ -290,12 +260,11 @@ class OffCpuCost:
 
 @dataclass(frozen=True)
 class OffCpuComparison:
-    """Two arms in one cell, in ns per event.
+    """Two arms in one cell, in ns per event, by size of the difference.
 
     Attributes:
-        epochs: how many both have.
         all: threads that serve connections, inside statements; the sum of `statements`.
-        statements, others: those threads, and file waits of all others, by size of the difference.
+        others: file waits of all other threads.
         client: waiting for the client, which is in neither.
     """
 

@@ -1,8 +1,7 @@
-"""Profile the servers of an explaining epoch with Linux's perf: CPU samples with call stacks, folded at once.
+"""Profile servers with Linux's perf while a cell is measured: CPU samples with call stacks, folded at once.
 
-`perf record` runs while a cell is measured. Samples carry CLOCK_MONOTONIC, so only those inside a server's own slices
-count. Stacks are unwound by frame pointers, which MySQL's and MariaDB's binaries keep. Samples come by the kernel's
-clock (`cpu-clock`) even with hardware counters, so that a sample is a time, on virtual machines too.
+Only samples inside a server's own slices count (CLOCK_MONOTONIC). Stacks are unwound by frame pointers. The kernel's
+clock (`cpu-clock`) triggers samples, so that a sample is a time, on virtual machines too.
 """
 
 import bisect
@@ -63,8 +62,7 @@ class Permission:
     Attributes:
         reason: why it may do nothing, as a sentence, or nothing.
         event: what makes the kernel sample.
-        whole: the whole machine may be sampled. Otherwise the servers' threads are, whose every switch then costs
-            microseconds.
+        whole: sample the whole machine. Otherwise the servers' threads, which costs microseconds per switch.
         hardware: the processor's counters.
     """
 
@@ -203,13 +201,8 @@ class Slices:
 class Recorder:
     """One `perf record` for all servers; `count` adds a `perf stat` for each.
 
-    As a context manager it is sampling when the block begins, and perf has always ended after it.
-
-    Args:
-        pids: of the servers, by arm.
-        folder: for perf's files.
-        sampling: arguments of `perf record` that say what is sampled, and how much is kept.
-        whole: sample the whole machine instead of the servers' threads.
+    As a context manager it is sampling when the block begins, and perf has always ended after it. `whole` samples the
+    whole machine instead of the servers' threads.
     """
 
     def __init__(self, pids: Mapping[str, int], folder: Path, sampling: Sequence[str], *, whole: bool) -> None:

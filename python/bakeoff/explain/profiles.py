@@ -1,7 +1,6 @@
 """Profiles of servers, and the CPU time per event that two arms differ in: by function, by part, and as call trees.
 
-A sample stands for a known CPU time, so samples over events are nanoseconds per event. Differences are taken within an
-epoch, in which both arms were sampled in turns. Their intervals are Student's t over epochs.
+Differences are taken within an epoch, in which both arms were sampled in turns. Intervals are Student's t over epochs.
 """
 
 import re
@@ -63,8 +62,6 @@ class Profile(Frozen):
     Attributes:
         event: what made the kernel sample: `cpu-clock`, `cpu-clock:u` (without the kernel) or `context-switches`.
         period_ns: time that a sample stands for, on the CPU or (`OFF_CPU`) off it.
-        events: the workload's, in these slices.
-        seconds: length of these slices.
         outside: samples between the slices, which are left out.
         incomplete: samples whose stack reaches neither a thread's beginning nor the C library.
         parents: of each node; -1 for roots.
@@ -170,11 +167,10 @@ class Tree:
     """One arm's calls in one cell, over several epochs; parents come before children.
 
     Attributes:
-        names: functions, with their file unless that is the server.
-        parents: -1 for roots.
+        parents: of each node; -1 for roots.
         calls: index into `names` of each node.
         groups: of each node, that of its innermost function that has one.
-        own_ns: CPU per event of the node itself; rows are nodes, columns epochs. `total_ns` includes all below it.
+        own_ns: CPU per event; rows are nodes, columns epochs. `total_ns` includes all below.
     """
 
     names: tuple[str, ...]
@@ -216,10 +212,7 @@ def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
 
 
 def _nameless(function: Function, group: str, caller: str) -> str:
-    """Name a function without a symbol; empty if its caller has none either, and both count as one.
-
-    `group` is its file's group if the file alone decides it, as for allocators.
-    """
+    """Name a function without a symbol, `group` being its file's; empty if its caller has none either."""
     if group:
         name = f"{NAMELESS} in {_SO.sub('', function.object)}"
         return "" if caller == name else name
@@ -288,13 +281,10 @@ class FunctionCost:
 
 @dataclass(frozen=True)
 class ProfileComparison:
-    """Two arms' profiles in one cell, in CPU ns per event.
+    """Two arms' profiles in one cell, in CPU ns per event, by size of the difference.
 
     Attributes:
         epochs: how many both have.
-        all: the whole CPU time.
-        groups, functions: by size of the difference.
-        trees: the baseline's and the contender's.
         events: what the kernel sampled by (`cpu-clock:u` misses the kernel's part).
         incomplete: by arm, share of samples whose stack does not reach its thread's beginning.
     """

@@ -26,11 +26,10 @@ class StatementPlans(Frozen):
 
     Attributes:
         text: of the digest, without literals.
-        plans: by arm, one line per table, of the first sample whose plans differ, else of the first. Empty if the
-            server cannot explain it.
+        plans: by arm, one line per table. Empty if the server cannot explain it.
         differs: arms whose plan is not that of the first arm that has one.
-        rows_read: by arm, per execution, by the handler counters; empty for writes.
-        analyzed: by arm, one line per step of the same sample, if a plan differs.
+        rows_read: by arm, per execution; empty for writes.
+        analyzed: by arm, one line per step, if a plan differs.
     """
 
     text: str
@@ -52,10 +51,7 @@ def hindrance() -> str:
 
 
 class Plans:
-    """A `bakeoff.run.epoch.Watch` that records a cell's statements and their plans.
-
-    `plans.json` belongs to each round's last arm, which is in no other round.
-    """
+    """A `bakeoff.run.epoch.Watch` that keeps plans of a cell in `plans.json` of each round's last arm."""
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer

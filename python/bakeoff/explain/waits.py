@@ -1,8 +1,6 @@
 """Record what servers wait for while a cell is measured, in explaining epochs, and compare it between two arms.
 
-Servers start with the wait and stage instruments of performance_schema, which slow them down. Their summaries are read
-before and after each cell. A wait is time of a server's threads, compared in ns per event. The verdict comes from other
-epochs.
+Servers start with the wait and stage instruments of performance_schema, which slow them down.
 """
 
 import contextlib
@@ -31,12 +29,9 @@ WAITS_DOCUMENT = "waits.json"
 
 
 class CellWaits(Frozen):
-    """What an arm waited for in one cell of one epoch.
+    """What an arm waited for in one cell of one epoch: ns by instrument, and sentences on what this server cannot tell.
 
-    Attributes:
-        events: of the workload, including those outside the connections' windows.
-        waits: ns by instrument, without those never used.
-        missing: sentences on what this server cannot tell.
+    `events` includes those outside the connections' windows.
     """
 
     events: float
@@ -53,7 +48,6 @@ class WaitDifference(Paired):
     """One wait of two arms in one cell, in ns per event.
 
     Attributes:
-        name: of the instrument.
         ratio: log ratio; None if an arm has none of it in some epoch.
         p_adjusted: that nothing differs, after Holm over the cell's waits; None below `EPOCHS_MIN_PAIRED` epochs.
     """
@@ -82,9 +76,7 @@ def wait_differences(
 ) -> tuple[WaitDifference, ...]:
     """Compare the waits of two arms in one cell, the largest difference first.
 
-    Args:
-        epochs: {arm: {cell: waits}} of each valid epoch; those without this cell on both arms are left out.
-        event_ns: time of one connection's event; if None, every wait is compared.
+    `epochs` has {arm: {cell: waits}}. `event_ns` is the time of one connection's event; None compares every wait.
     """
     pairs = []
     for epoch in epochs:

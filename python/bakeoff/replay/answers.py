@@ -86,10 +86,7 @@ class AnswersPass:
     Args:
         servers: by arm, the baseline first.
         databases: by arm, the default for statements whose schema is unknown; "" for none.
-        limit_s: wall seconds that the pass may take.
         reads_only: run only plain reads, in read-only sessions.
-        stop: set it to end the pass early.
-        on_progress: receives the number of statements run so far.
     """
 
     def __init__(
@@ -127,12 +124,7 @@ class AnswersPass:
         """Digests of which every arm has said that a table is not there."""
 
     def run(self, events: Iterable[Event]) -> Answers:
-        """Run every event, or as many as the time allows.
-
-        Raises:
-            ServerError: a server is gone.
-            KeyboardInterrupt: `stop` was set.
-        """
+        """Run every event, or as many as `limit_s` allows; raises KeyboardInterrupt if `stop` was set."""
         begin = time.monotonic()
         try:
             for event in self._in_turn(events):
@@ -163,8 +155,7 @@ class AnswersPass:
     def _in_turn(self, events: Iterable[Event]) -> Iterator[Event]:
         """Yield the events in log order, but only those of the locking connection while it has tables locked.
 
-        A general log records a statement when it arrives, before it waits for a lock. The others follow after the
-        unlock. A connection that never unlocks, or that holds up too many statements, is closed.
+        A connection that never unlocks, or that holds up too many statements, is closed.
         """
         waiting: deque[Event] = deque()
         waiting_bytes = 0
@@ -359,11 +350,7 @@ _CAN_EXPLAIN = (*READS, "UPDATE", "DELETE", "REPLACE", "INSERT")
 def plans_of(log: Path, servers: Mapping[str, Server]) -> dict[str, Any]:
     """Explain the most frequent statements of a general log on these servers, without running anything that writes.
 
-    Returns `statements` and `counts` by digest, in the form of `CellPlans` of explain.
-
-    Raises:
-        ServerError: a server is gone.
-        SpecError, HostError: the log cannot be read.
+    Returns `statements` and `counts` by digest, in the form of explain's `CellPlans`.
     """
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "statements.capture"

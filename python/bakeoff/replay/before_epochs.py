@@ -28,12 +28,8 @@ LIMIT_LEAST_S = 10.0
 def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
     """Run the untimed pass for every capture of a study, on servers started from its first load; write `answers.json`.
 
-    Does nothing without captures, or if a resumed run has the document already.
-
-    Raises:
-        SpecError: every statement fails on every server.
-        ServerError: a server does not start, or is gone.
-        KeyboardInterrupt: the stop flag was set.
+    Does nothing without captures, or if a resumed run has the document already. Raises SpecError if every statement
+    fails on every server.
     """
     study = tools.study
     captures: dict[str, Workload] = {}  # by path: one may be measured at several speeds, or with its writes and without

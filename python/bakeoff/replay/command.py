@@ -147,10 +147,6 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
     """Return the workload if it is a capture, else make one from it in `captures` beside the runs.
 
     That capture contains the log's literals, so only its owner may read it.
-
-    Raises:
-        SpecError: the file is neither a capture nor a log.
-        HostError: it cannot be read, or nothing can be written there.
     """
     if not workload.is_file():
         raise SpecError(f"replay: {workload} is not a file.", hint="Name a capture, a log or a file of SQL.")

@@ -1,7 +1,6 @@
 """Compare the times of every digest of a replay: ratio, interval and verdict over epochs, from the histograms.
 
-A digest's ratio in an epoch is the baseline's mean time over the contender's, so above 1 the contender is faster.
-Epochs are the observations, so the interval covers variation between restarts.
+A ratio is the baseline's mean time over the contender's, so above 1 the contender is faster.
 """
 
 import math
@@ -39,11 +38,10 @@ class DigestTimes(Frozen):
         executions: by arm, over all valid epochs.
         share: of the baseline's time in all digests; `contender_share` is that of the contender's.
         estimate: log ratio of speeds over the epochs that count; None without any.
-        p_value: two-sided; None if not tested.
         p_adjusted: after Holm over all digests tested in the run.
         note: why it was not tested.
         time_lost: share × (1/ratio − 1): the contender's extra time as a share of the baseline's total time.
-        quantiles_ns: by arm, over all epochs' executions, one per item of `QUANTILES`.
+        quantiles_ns: by arm, one per item of `QUANTILES`.
     """
 
     cell: str
@@ -72,14 +70,8 @@ def digest_times(
 ) -> tuple[DigestTimes, ...]:
     """Judge every digest of every cell and contender, the one with the most time lost first.
 
-    A digest is tested if enough epochs have `EXECUTIONS_MIN` executions of it on both arms. All tested digests are one
-    family. A run ended by hand uses the anytime-valid interval.
-
-    Args:
-        histograms: the engine's messages, by epoch that counts.
-        running: arms on servers that were not restarted; they get no verdict.
-        host_of: the host that measured each epoch; empty if there is only one.
-        kinds: kind of machine by host; empty if hosts are combined regardless.
+    All tested digests are one family. A run ended by hand uses the anytime-valid interval. Arms that are `running`
+    already get no verdict. `kinds` of machine are empty if hosts are combined regardless.
     """
     rows: dict[tuple[str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     for epoch, messages in histograms.items():

@@ -55,13 +55,7 @@ _TABLES = {
 
 @dataclass(frozen=True)
 class KeptStatements:
-    """What a server has kept.
-
-    Attributes:
-        log_format: of `text`, as the engine names it.
-        text: the log, piece by piece.
-        about: sentences on what was read and what it lacks.
-    """
+    """What a server has kept: a log, piece by piece, in a format of the engine, and sentences about it."""
 
     log_format: str
     text: Iterator[bytes]
@@ -70,14 +64,10 @@ class KeptStatements:
 
 @contextmanager
 def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) -> Iterator[KeptStatements]:
-    """Read `mysql.slow_log` if it has rows, else digests.
+    """Read `mysql.slow_log` if it has rows, else digests, or only the `wanted` source.
 
-    Args:
-        database: only statements with this default schema; if empty, with any but the system's.
-        wanted: read only this source.
-
-    Raises:
-        HostError, ServerError: the server does not answer or refuses, or it has kept nothing.
+    With a database, only statements with this default schema; else with any but the system's. Raises ServerError if
+    the server has kept nothing.
     """
     connection = server.connect("information_schema")
     try:

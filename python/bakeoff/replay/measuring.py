@@ -33,12 +33,11 @@ class CaptureFacts:
 
     Attributes:
         statements: those that can be replayed.
-        reads: it has plain reads.
         writes: number of statements that are not plain reads, by reason.
         connections: at least 1.
         at_once: the most connections that were inside a statement or transaction at the same time.
         mean_s: mean time of a statement in the log, if known.
-        starts_us: latest start so far at each statement [µs since 1970], for statements with a known time.
+        starts_us: latest start so far at each statement with a known time [µs since 1970].
         reads_only: whether each of those is a read.
     """
 
@@ -64,9 +63,7 @@ class CaptureFacts:
 def capture_facts(path: str) -> CaptureFacts:
     """Read a capture's totals and all of its events; needs 33 bytes of memory per event.
 
-    Raises:
-        SpecError: not a capture, or nothing in it can be replayed.
-        HostError: it cannot be read.
+    Raises SpecError if nothing in it can be replayed.
     """
     totals = capture_totals(Path(path))
     reads, writes, work = False, Counter[str](), _Work()

@@ -57,12 +57,7 @@ class Step(NamedTuple):
 
 
 def steps_of(explained: Explained, key_parts: Mapping[tuple[str, str], int]) -> tuple[Step, ...]:
-    """Return the steps of a plan.
-
-    Args:
-        explained: rows of the traditional EXPLAIN.
-        key_parts: by table and key, from EXPLAIN FORMAT=JSON; empty for servers without it.
-    """
+    """Return the steps of a plan from the rows of EXPLAIN, and from EXPLAIN FORMAT=JSON the key parts, if known."""
     return tuple(_step(row, key_parts) for row in explained if "UNION RESULT" not in _text(row, "select_type"))
 
 
@@ -192,8 +187,7 @@ class Sessions:
         database: the default for statements whose schema is unknown; None for none.
         now_s: the time seen by statements whose own time is unknown; the same on every server.
         read_only: have the server refuse writes, if it can (MySQL 5.6, MariaDB 10.0).
-        several: allow several statements in one text, as in the timed pass. Leave it off when explaining, so that
-            nothing runs behind an EXPLAIN.
+        several: allow several statements in one text. Not when explaining, so that nothing runs behind an EXPLAIN.
     """
 
     def __init__(
@@ -262,10 +256,7 @@ class Sessions:
         return reply, grown
 
     def analyzed(self, event: Event, sql: bytes) -> tuple[str, ...]:
-        """Return what a read does when it runs, one line per step, without times and literals; empty if unsupported.
-
-        Uses EXPLAIN ANALYZE (MySQL 8.0.18) or ANALYZE (MariaDB 10.1).
-        """
+        """Return what a read does when it runs, one line per step, without times and literals; empty if unsupported."""
         if tree := self._table(event, b"EXPLAIN ANALYZE " + sql):
             text = next(iter(tree[0].values())) or b""
             return tuple(filter(None, map(_tree_line, text.decode("utf8", "replace").splitlines())))
