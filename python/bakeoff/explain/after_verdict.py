@@ -81,8 +81,8 @@ class Explaining:
     def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
         """Measure epochs of every kind within the budget, and return the run's analysis unchanged.
 
-        `load` is called if anything is measured; its time is not part of the budget. What cannot be measured is noted in
-        `explain/notes.json`.
+        `load` is called if anything is measured; its time is not part of the budget. What cannot be measured is noted
+        in `explain/notes.json`.
         """
         analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
         assert analysis, "a run that ended has an analysis"

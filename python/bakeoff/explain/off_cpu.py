@@ -197,7 +197,7 @@ class Fold(Stacks):
     def add(self, pauses: Sequence[Pause], windows: Sequence[Window]) -> None:
         """Add what lies in these ascending windows.
 
-        Time of all threads that serve connections is divided by their stacks together; that of other threads one by one.
+        Time of all threads that serve connections is divided by their stacks together; that of others one by one.
         """
         serving = {each.tid for each in pauses if any(function.name in CONNECTION for function in each.stack)}
         ends = [window.end_ns for window in windows]
