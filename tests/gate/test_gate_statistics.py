@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers, as_gate, judge, reach
+from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers, as_gate, judge, reach_of
 from bakeoff.spec import Question
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
@@ -181,7 +181,7 @@ def test_the_question_of_a_gate():
     assert math.isclose(study.question.reference, LIMIT)
     assert math.isclose(study.precision, -PRECISION_SHARE * LIMIT)
     assert not study.has_target
-    passes, fails = reach(0.01, 20, limit=LIMIT)
+    passes, fails = reach_of([(0.01, 20)], limit=LIMIT)
     assert LIMIT < passes < 0 and fails < LIMIT
     assert math.isclose(passes - LIMIT, LIMIT - fails)
 

@@ -135,8 +135,8 @@ def test_an_address_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("address", "kind", "message"),
     [
-        ("https://me:geheim@host.invalid/x.tar.gz", SpecError, "has an account"),
-        ("https://host.invalid/101/x.tar.gz?key=geheim", SpecError, "has a query, which may be a key"),
+        ("https://me:geheim@host.invalid/x.tar.gz", SpecError, "has an account or a query"),
+        ("https://host.invalid/101/x.tar.gz?key=geheim", SpecError, "has an account or a query, which may be secret"),
         ("ftp://me:geheim@host.invalid/x.tar.gz", SpecError, "unknown scheme ftp"),
         ("https://[geheim/x.tar.gz", SpecError, "not a valid URL"),
         ("https://host.invalid:port/x.tar.gz", ServerError, r"x\.tar\.gz could not be fetched: nonnumeric port"),

@@ -37,7 +37,7 @@ def gate_markdown(view: ReportView, name: str) -> str:
 
 
 def annotations(view: ReportView, name: str, *, level: str) -> Iterator[str]:
-    """Yield commands for GitHub Actions: an error if the gate failed, one of `level` if it cannot tell."""
+    """Yield GitHub Actions commands: an error if the gate failed, one of `level` if it cannot tell."""
     gate = _gate(view)
     if gate.answer is not Answer.PASS:
         kind = "error" if gate.answer is Answer.FAIL else level

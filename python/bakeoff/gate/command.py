@@ -151,7 +151,7 @@ def _check_name(name: str) -> None:
 
 
 def _require_builds(study: Study, options: RunOptions) -> None:
-    """Check the builds early: git bisect run skips a missing build, and ends without the baseline."""
+    """Check the builds early: `git bisect run` skips a missing build, and ends without the baseline."""
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         reporter = download_reporter(live, threading.Event())
         for server in dict.fromkeys([*(arm.server for arm in study.arms[1:]), study.baseline.server]):

@@ -1,4 +1,4 @@
-"""The gate as a question: measuring ends as soon as one comparison has failed, and the exit code is for a pipeline."""
+"""The gate as a question: measuring ends once a comparison has failed, and the exit code is for a pipeline."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

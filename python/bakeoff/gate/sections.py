@@ -1,6 +1,6 @@
 """A gate's answer in a report."""
 
-from bakeoff.gate.rule import Answer, Gate, GateQuestion, judge, limit_text, reach
+from bakeoff.gate.rule import Answer, Gate, GateQuestion, judge, limit_text, reach_of
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Column, Section, Table
@@ -86,8 +86,7 @@ def _reach(context: Context) -> str:
     known = [each for each in values if len(each) > 1]
     if not known:
         return ""
-    ends = [reach(standard_deviation(each), len(each), limit=limit) for each in known]
-    passes, fails = max(end for end, _ in ends), min(end for _, end in ends)
+    passes, fails = reach_of(((standard_deviation(each), len(each)) for each in known), limit=limit)
     least = "builds as fast as the baseline may not pass" if passes >= 0 else f"up to {percent_text(passes)} passes"
     return (
         f"Allowed: {_allowed(context)}. With these restarts and this noise, nine times in ten: {least}; a slowdown "

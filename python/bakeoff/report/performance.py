@@ -479,7 +479,7 @@ def mean_curve(messages: list[dict[str, Any]]) -> Curve:
 
     Empty if there are too few events.
     """
-    histograms = [decode_histogram(message["hdr"], message["place"]) for message in messages]
+    histograms = [decode_histogram(message["hdr"]) for message in messages]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:
         return []

@@ -1,7 +1,7 @@
-"""Which setting explains the difference between two arms of a run: the settings that differ, and their search.
+"""Find the settings in which two arms of a run differ, and make the study that searches them.
 
 Two arms differ in options, environment, data, connection, and perhaps in binaries. The search (`search/guilty.py`)
-measures the baseline beside arms that have some of the contender's values. What other binaries change besides their
+measures the baseline beside arms with some of the contender's values. What other binaries change besides their
 defaults is one more setting, `server`, which only the contender itself has.
 """
 
@@ -17,11 +17,8 @@ from bakeoff.spec import Arm, Study
 from bakeoff.stats.differences import DifferenceOrigin, differences, same_value, variable_of
 from bakeoff.stats.model import Analysis, Frozen
 
-DOCUMENT = "attribution.json"
-"""In the run directory of a search: the `Attribution` that it was made for."""
-
-FOLDER = "explain/attribute"
-"""Below the run directory that is explained: the run directories of searches."""
+DOCUMENT = "attribution.json"  # in the run directory of a search: the `Attribution` that it was made for
+FOLDER = "explain/attribute"  # below the run directory that is explained: the run directories of searches
 
 SETTINGS_MAX = 100
 
@@ -51,7 +48,7 @@ class Attribution(Frozen):
 
     Attributes:
         settings: those that can be told apart; `server` is last if the binaries differ, too.
-        left_out: reason -> settings that differ, too, and are part of `server`.
+        left_out: by reason, other settings that differ; they are part of `server`.
     """
 
     baseline: str
@@ -60,7 +57,7 @@ class Attribution(Frozen):
     left_out: dict[str, tuple[str, ...]] = {}
 
     def without(self, reasons: Mapping[str, str]) -> "Attribution":
-        """Return this with some settings left out: factor -> reason."""
+        """Leave out settings for a reason, by factor."""
         left_out = dict(self.left_out)
         for setting in self.settings:
             if reason := reasons.get(setting.factor):
@@ -70,9 +67,7 @@ class Attribution(Frozen):
 
 
 def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[str, Mapping[str, str]]) -> Attribution:
-    """Find the settings in which two arms differ.
-
-    `variables` has the global variables of both, by arm name; an arm without them has only what was typed.
+    """Find the settings in which two arms differ, by their global variables as far as these are known.
 
     Raises:
         SpecError: one of them was running already, or nothing differs.
@@ -175,7 +170,7 @@ def _other_defaults(
     known: set[str],
     left_out: dict[str, list[str]],
 ) -> list[Setting]:
-    """Settings that nobody typed, that both servers know with different values, and that can matter."""
+    """Find settings that nobody typed, that both servers know with different values, and that can matter."""
     baseline, contender = pair.arms
     off = ("binlog_", "gtid_") if {mine.get("log_bin"), theirs.get("log_bin")} <= {"OFF", "0"} else ()
     in_files = {variable_of(name) for arm in pair.arms for name in arm.server.cnf_options}
@@ -210,7 +205,7 @@ def _rank(variable: str) -> int | None:
 
 
 def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
-    """Both values as an option takes them; of lists only what both servers know. None if nothing is left."""
+    """Return both values as an option takes them, without flags that only one server knows; None if nothing is left."""
     if name == "optimizer_switch":
         ours, others = (dict(flag.partition("=")[::2] for flag in text.split(",")) for text in (mine, theirs))
         changed = [flag for flag in ours if flag in others and ours[flag] != others[flag]]
@@ -224,7 +219,7 @@ def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
 
 
 def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget_s: float) -> Study:
-    """Return the study that searches these settings, in the cell in which the two arms differ most by their verdicts.
+    """Return the study that searches these settings, in the cell with the largest difference that was claimed.
 
     Raises:
         SpecError: fewer than two settings differ.

@@ -63,7 +63,6 @@ def bisect(
 
 
 def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Search]:
-    """The first and the last build as arms, and all of them."""
     if not _BUILDS_MIN <= len(specs) <= _BUILDS_MAX:
         raise SpecError(
             f"bisect: it takes {_BUILDS_MIN} to {_BUILDS_MAX} builds in order, or one server with --cnf twice.",
@@ -85,7 +84,6 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
 
 
 def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[tuple[Arm, ...], Search]:
-    """The server with the good options and with the slow ones as arms, and in which options these differ."""
     if len(specs) != 1 or len(files) != _FILES:
         raise SpecError(
             "bisect: --cnf takes one server and two files, the good options and the slow ones.",

@@ -1,4 +1,4 @@
-"""The first slow build, or the options that matter, as a question: every epoch measures what tells most about it."""
+"""The first slow build, or the settings that matter, as a question: every epoch measures what tells most about it."""
 
 from contextlib import AbstractContextManager, nullcontext
 

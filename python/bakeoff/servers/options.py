@@ -282,12 +282,11 @@ def file_name(name: str, value: str) -> str:
 def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
     for name, value in [*asked.items()]:
         if is_password(name):
-            error = _password_error(target.name, name)
+            done.wrong.append(_password_error(target.name, name))
         elif why := own_option(name, value):
-            error = _refuse(target, name, value, *why)
+            done.wrong.append(_refuse(target, name, value, *why))
         else:
             continue
-        done.wrong.append(error)
         del asked[name]
 
 
@@ -368,10 +367,7 @@ def _isolation(target: Target, rest: dict[str, str], done: Translation) -> None:
     if "tx_isolation" in rest:
         value = rest.pop("tx_isolation")
         done.options["transaction_isolation"] = value
-        done.notes.append(
-            f"tx_isolation={value} became transaction_isolation={value}: "
-            "the variable's old name was never a start-up option"
-        )
+        done.notes.append(f"tx_isolation={value} became transaction_isolation={value}")
 
 
 def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
@@ -416,8 +412,8 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
 
 def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
     """Turn TLS off by `skip_ssl`, or from MySQL 8.4 on by `tls_version=`, unless the build has no TLS."""
-    off = (each for each in rest if is_negated(each) or is_false(rest[each]))
-    name = next((each for each in off if stem(each) == "ssl"), None)
+    off = (each for each in rest if stem(each) == "ssl" and (is_negated(each) or is_false(rest[each])))
+    name = next(off, None)
     if name is None:
         return
     rest.pop(name)
@@ -495,12 +491,8 @@ def _check_value(target: Target, name: str, value: str) -> None:
         raise _refuse(target, name, value, "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
     pooled = "thread_pool_size" in target.known  # Percona Server has MariaDB's thread pool
     if name == "thread_handling" and lowered == "pool-of-threads" and target.family == "mysql" and not pooled:
-        raise _refuse(
-            target,
-            name,
-            value,
-            "the thread pool as an option is MariaDB's and Percona Server's; MySQL 9.7 has thread_pool.so as a plugin",
-        )
+        why = "the thread pool as an option is MariaDB's and Percona Server's; MySQL 9.7 has thread_pool.so as a plugin"
+        raise _refuse(target, name, value, why)
     if name in ("collation_server", "default_collation") and "_0900_" in lowered and not _has_0900(target):
         raise _refuse(target, name, value, "0900 collations came with MySQL 8.0.1 and MariaDB 11.4.5")
     if name == "optimizer_switch" and target.mysql_before(5, 6) and "mrr" in lowered:

@@ -335,9 +335,11 @@ class ArmParts:
             case ("server", "options", str(option)):
                 self._option(option, str(self._pool_bytes(value)) if name == "buffer_pool" else value)
             case ("server", "env", str(variable)):
-                self._env(variable, value)
+                assert self.server
+                self.server = self.server.with_env(variable, value)
             case ("data", "options", str(option)):
-                self._script(option, _READ[name](value) if name in _READ else value)
+                read = _READ[name](value) if name in _READ else value
+                self._data(options=tuple((dict(self.data.options) | {option: read}).items()))
             case ("data", "table_options"):
                 self._table_option(value)
             case ("data", "table_options", str(option)) if option != "compression":
@@ -349,7 +351,7 @@ class ArmParts:
             case ("connection", str(field)):
                 self.connection = Connection.model_validate(self.connection.model_dump() | {field: value})
 
-    def _data(self, **changed: str | None) -> None:
+    def _data(self, **changed: object) -> None:
         self.data = self.data.model_copy(update=changed)
 
     def _page_compression(self, value: str) -> None:
@@ -366,17 +368,8 @@ class ArmParts:
         assert self.server
         self.server = self.server.with_options(**{name: value})
 
-    def _env(self, name: str, value: str) -> None:
-        assert self.server
-        merged = dict(self.server.env) | {name: value}
-        self.server = self.server.model_copy(update={"env": tuple(merged.items())})
-
-    def _script(self, name: str, value: OptionValue) -> None:
-        merged = dict(self.data.options) | {name: value}
-        self.data = self.data.model_copy(update={"options": tuple(merged.items())})
-
     def _table_option(self, text: str) -> None:
-        self.data = self.data.model_copy(update={"table_options": f"{self.data.table_options} {text}".strip()})
+        self._data(table_options=f"{self.data.table_options} {text}".strip())
 
     def _collation(self, name: str, collation: str, settings: Mapping[str, str]) -> None:
         charset_name = name.replace("collation", "charset")

@@ -68,8 +68,10 @@ class ServerSpec(Frozen):
         return self.origin is Origin.URL
 
     def with_options(self, **options: str) -> Self:
-        merged = dict(self.options) | options
-        return self.model_copy(update={"options": tuple(merged.items())})
+        return self.model_copy(update={"options": tuple((dict(self.options) | options).items())})
+
+    def with_env(self, name: str, value: str) -> Self:
+        return self.model_copy(update={"env": tuple((dict(self.env) | {name: value}).items())})
 
 
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")

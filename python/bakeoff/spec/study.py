@@ -331,11 +331,7 @@ class Study(Sizes, Conditions):
         return self.model_copy(update={"arms": tuple(arms)})
 
     def loaded_from(self, client: str) -> "Study":
-        """Return this study with its client on another host.
-
-        Raises:
-            SpecError: the study asks for something that needs client and servers on one machine.
-        """
+        """Return this study with its client on another host; SpecError if it needs both on one machine."""
         if not re.fullmatch(r"[^\s-]\S*", client):
             raise SpecError(f"--client {client!r}: expected [USER@]HOST.")
         why = "client and servers are on different hosts"

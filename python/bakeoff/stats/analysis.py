@@ -1,4 +1,4 @@
-"""Analyse a run: from its epochs to everything that its report shows. Equal input gives an equal analysis."""
+"""Analyse a run: from its epochs to everything that its report shows."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +24,7 @@ from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, arm_sums, client_flag, dropped_flag, latency_ratios, network_flag
 from bakeoff.stats.verdict import AnalysisContext, compare
 
-CONTROL_ALPHA = 0.01
-"""Error share of the control's interval, over all cells together."""
+CONTROL_ALPHA = 0.01  # error share of the control's interval, over all cells together
 
 _UNTRUSTED = Flag(
     kind=FlagKind.UNTRUSTED,
@@ -42,15 +41,14 @@ def analyse(
     kinds: hosts.Kinds = MappingProxyType({}),
     network: Network | None = None,
 ) -> Analysis:
-    """Analyse a run.
+    """Analyse a run. The same input always gives the same analysis.
 
     Args:
-        epochs: all of them, in any order; discarded ones are counted and not used.
-        study: the question.
-        plan: its cells; None to plan anew from the study.
-        ended: how measuring ended. After ABORTED, EXTENDED and RUNNING only the anytime-valid interval is shown.
+        epochs: all epochs, in any order; discarded ones are only counted.
+        plan: None to plan again from the study.
+        ended: after ABORTED, EXTENDED and RUNNING only the anytime-valid interval is shown.
         kinds: kind of machine by host (`bakeoff.results.manifest.kinds_of`).
-        network: between client and servers on different hosts; None if both were on one.
+        network: between client and servers; None if both were on one machine.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)
@@ -106,7 +104,7 @@ def analyse(
 def comparisons_so_far(
     history: Sequence[EpochEstimates], study: Study, plan: Plan, *, kinds: hosts.Kinds = MappingProxyType({})
 ) -> tuple[Comparison, ...]:
-    """Judge the comparisons of a run that goes on, without the flags that take more than estimates."""
+    """Judge the comparisons of a run in progress, without the flags that need more than estimates."""
     return compare(by_comparison(history), plan, _context(study, plan, Stop.RUNNING, kinds))
 
 
@@ -151,7 +149,7 @@ def _states_flags(run: "Reduced", plan: Plan) -> dict[tuple[str, str], Flag]:
 
 
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
-    """Whether the control's 99 % intervals (over all its cells together) hold a ratio of 1; None without any."""
+    """Whether the control's 99% intervals, over all its cells together, contain a ratio of 1; None without any."""
     samples = [
         ([pair.value for pair in found], [pair.host for pair in found])
         for (_, contender), found in pairs.items()
@@ -165,7 +163,7 @@ def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | No
 
 
 def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: AnalysisContext) -> dict[str, Estimate]:
-    """Mean over cells of D_e in each epoch that measured them all, by contender; empty with an open loop."""
+    """Mean of D_e over cells in each epoch that measured them all, by contender; empty for an open loop."""
     means: dict[str, Estimate] = {}
     if any(cell.open_loop for cell in plan.cells):
         return means
@@ -197,15 +195,14 @@ _OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
 
 @dataclass
 class Reduced:
-    """The epochs of a run without their slices.
+    """The epochs of a run without their slices, so that many fit in memory.
 
     Attributes:
-        history: the valid epochs, by number; `epochs` likewise, with their histograms' quantiles.
+        history, epochs: the valid epochs; `epochs` keeps only quantiles of histograms.
         sums, waits: `arm_sums` and `long_waits` of every valid epoch.
-        discarded: epoch -> reason.
-        undeclared: contender -> settings that differed in any epoch.
-        changes: (cell, arm) -> variables that changed while the cell was measured.
-        versions: server version by arm.
+        discarded: reasons by epoch.
+        undeclared: by contender, settings that differed in any epoch.
+        changes: by (cell, arm), variables that changed while the cell was measured.
     """
 
     history: list[EpochEstimates] = field(default_factory=list)
@@ -221,11 +218,10 @@ class Reduced:
     _compared: set[int] = field(default_factory=set)
 
     def windows(self) -> Frame:
-        """Windows of at most two thousand epochs, evenly chosen."""
+        """Return the windows of at most two thousand epochs, evenly chosen."""
         return Frame.concat(self._windows) if self._windows else Frame({})
 
     def add(self, epoch: EpochData, study: Study) -> None:
-        """Reduce one more epoch."""
         if not epoch.valid:
             self.discarded[epoch.epoch] = epoch.discard_reason
             return

@@ -19,14 +19,9 @@ from numpy.typing import NDArray
 
 from bakeoff.stats.interval import f_above, t_quantile
 
-RUNGS_MIN = 4
-"""Fewest thread counts: three parameters and something left to see whether they fit."""
-
-EPOCHS_MIN_BOOTSTRAP = 10
-"""Fewest epochs to resample; fewer give no interval."""
-
-LACK_OF_FIT_P = 0.05
-"""Below it the points deviate from the law by more than the epochs scatter."""
+RUNGS_MIN = 4  # fewest thread counts: three parameters and something left to see whether they fit
+EPOCHS_MIN_BOOTSTRAP = 10  # fewest epochs to resample; fewer give no interval
+LACK_OF_FIT_P = 0.05  # below it the points deviate from the law by more than the epochs scatter
 
 _RESAMPLES = 200
 _STEPS = 60
@@ -39,7 +34,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Band:
-    """A value with its interval over epochs; both ends None with too few epochs, or several hosts."""
+    """A value with its interval over epochs; no ends with too few epochs or several hosts."""
 
     value: float
     low: float | None = None
@@ -51,12 +46,12 @@ class ScalingFit:
     """The law of one arm under one workload.
 
     Attributes:
-        epochs: those that measured every thread count; only these are used.
+        epochs: how many measured every thread count; only these are used.
         rate, contention, crosstalk: lambda [events per second], sigma and kappa [1].
-        peak_threads: where the law has its maximum, at least the first thread count; None if it lies beyond the last.
+        peak_threads: maximum of the law, at least the first thread count; None if it lies beyond the last.
         curve: threads, and throughput by the law.
         points: measured throughput at each thread count (geometric mean over epochs).
-        lack_of_fit_p: p of the F test of the points against the law; None with one epoch, or with several hosts.
+        lack_of_fit_p: p of the F test of the points against the law; None with one epoch or several hosts.
     """
 
     threads: tuple[int, ...]
@@ -78,12 +73,9 @@ class ScalingFit:
 def fit_scaling(
     rates: Mapping[int, Mapping[int, float]], *, seed: int = 0, host_of: Mapping[int, str] = MappingProxyType({})
 ) -> ScalingFit | None:
-    """Fit the law to one arm; None with fewer than four thread counts, or if no epoch measured all of them.
+    """Fit the law to one arm; None below four thread counts, or if no epoch measured all of them.
 
-    Args:
-        rates: threads -> epoch -> events per second, above zero.
-        seed: of the resampling.
-        host_of: the host that measured each epoch; empty on a single machine.
+    `rates` maps threads to epoch to events/s; `host_of` is empty on a single machine.
 
     Assumes: epochs independent. The intervals are a cluster bootstrap over whole epochs. With several hosts there are
     no intervals and no test.
@@ -154,7 +146,7 @@ def _fit(threads: Floats, logs: Floats) -> Floats:
 
 
 def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats:
-    """Fits to means of epochs drawn with replacement.
+    """Fit the law to means of epochs drawn with replacement.
 
     Means of n drawn epochs scatter less than those of n new ones, so each drawn mean is moved away from the mean of all
     by as much as a t interval is wider than percentiles.
@@ -167,7 +159,7 @@ def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats
 
 
 def _descended(parameters: Floats, threads: Floats, logs: Floats) -> Floats:
-    """Least squares on ln X, sigma and kappa between 0 and 1, from many starts at once, by Levenberg and Marquardt.
+    """Minimise squares on ln X by Levenberg-Marquardt, with sigma and kappa between 0 and 1, from many starts at once.
 
     A parameter at its bound that would leave it stays there for the step.
     """
@@ -224,7 +216,7 @@ def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
 def rates_by_threads(
     cells: Sequence[tuple[str, str, int]], rates: Mapping[tuple[str, str], Mapping[int, float]], arm: str
 ) -> dict[str, dict[int, Mapping[int, float]]]:
-    """Workload -> threads -> epoch -> rate of one arm."""
+    """Return rates of one arm by workload, threads and epoch."""
     found: dict[str, dict[int, Mapping[int, float]]] = {}
     for cell, workload, threads in cells:
         if rates.get((cell, arm)):

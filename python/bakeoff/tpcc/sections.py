@@ -132,7 +132,7 @@ def _sets_table(context: Context) -> Table:
         if not ratios or scripts.get(comparison.cell) != _TPCC:
             continue
         count = math.comb(len(contender.keys() & baseline.keys()), SETS)
-        choices = f"{count} choices" if len(ratios) == count else f"{len(ratios):,} of the {count:,} choices, drawn"
+        choices = f"{count} choices" if len(ratios) == count else f"{len(ratios):,} of the {count:,} choices"
         rows.append(
             Row.of(
                 context.labels[comparison.contender],
