@@ -95,7 +95,7 @@ OwnCounts = dict[str, list[Reading]]  # `data-check.json`: cell -> one reading a
 
 
 class CellCounters(TypedDict):
-    """Counters of a server that moved during one cell (docs/reference/explain.md); `seconds` are those of its own slices."""
+    """Counters of a server that moved during one cell (docs/reference/explain.md); `seconds` of its own slices."""
 
     events: float
     seconds: float
