@@ -146,7 +146,7 @@ def test_rows_that_an_index_would_have_saved_are_named():
     found = explained(*duel(rng, slower=5.0, **counts))
     assert [(cost.family, cost.explains) for cost in found.causes] == [("row access", 1.0)]
     text = sentence(Evidence(found), "mysql:8.0")
-    assert "Handler_read_rnd_next 0 → 2,000 an event" in text and "Row access can explain all of it" in text
+    assert "Handler_read_rnd_next 0 → 2,000 per event" in text and "Row access can explain all of it" in text
     assert text.startswith("mysql:8.0 takes ")
 
 
