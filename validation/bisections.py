@@ -12,7 +12,7 @@ from bakeoff.search.model import Search
 from bakeoff.search.model import Setting as SearchSetting
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from validation.check import Checks, Count, Finding, Setting, Size, finding, scaled
-from validation.gates import read_epochs
+from validation.recorded_epochs import read_epochs
 
 BISECTION_CHECKS = Checks(Size.REPLAY)
 

@@ -3,27 +3,22 @@
 A point is the mean of some recorded epochs of equal servers, shifted by the truth, plus what differs from run to run.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.history.changes import Track, changes_of
 from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
-from validation.gates import read_epochs
+from validation.recorded_epochs import read_epochs
 
 HISTORY_CHECKS = Checks(Size.REPLAY)
 
 POINTS = 60
 BETWEEN = 0.002
 """Standard deviation between runs beyond their restarts; log ratio."""
-
-PUBLISHED = Path(__file__).parent.parent / "bench/results/histories/published.json"
-"""Series that others published, with their sources and licence."""
 
 
 @dataclass(frozen=True)
@@ -119,20 +114,6 @@ def judge(kind: Kind, places: Sequence[Sequence[Sequence[int]]]) -> Found:
         wrong += any(others) or any(min((abs(at - each) for each in true), default=math.inf) > 1 for at in first)
         right += all(any(abs(at - each) <= 1 for at in first) for each in true)
     return Found(wrong / len(places), right / len(places))
-
-
-@dataclass(frozen=True)
-class Published:
-    """A series that others published: its values, and the indexes where its authors see a change, if they say."""
-
-    name: str
-    said: tuple[int, ...] | None
-    values: tuple[float, ...]
-
-
-def read_published() -> list[Published]:
-    series = json.loads(PUBLISHED.read_text("utf-8"))["series"]
-    return [Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series]
 
 
 @HISTORY_CHECKS.add("G22", "false changes in stationary histories <= 5 %; true ones found within a run >= 85 %")

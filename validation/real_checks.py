@@ -295,7 +295,7 @@ def settings(setting: Setting) -> Finding:
             file = setting.folder / f"{name}.cnf"
             file.write_text("[mysqld]\n" + "\n".join(lines) + "\n", encoding="utf-8")
             setting.report(f"{setting.server},@{file.name}")
-            contender = base.baseline.server.model_copy(update={"cnf_files": (str(file),)})
+            contender = base.baseline.server.with_settings(cnf_files=(str(file),))
             study = _study(base.baseline.server, contender)
             listed = undeclared(differences(plain, _variables(pool, study.arms[1]), study, study.arms[1]))
             missed += [each for each in (_UNDECLARED if together else (name,)) if each not in listed]

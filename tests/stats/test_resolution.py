@@ -5,7 +5,8 @@ import statistics
 import numpy as np
 import pytest
 
-from bakeoff.plan import comfortable_seconds
+from bakeoff.plan import ideal_seconds, least_seconds
+from bakeoff.plan.timing import LONG_S
 from bakeoff.report import numbers
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.resolution import resolution
@@ -13,7 +14,7 @@ from validation.simulation import CLOUD, LOADED, QUIET, Conditions, run_to_end, 
 
 RUNS = 60
 OVERHEAD_S = 6.0
-MEASURED_S = comfortable_seconds(overhead_s=OVERHEAD_S, cells=1)
+MEASURED_S = ideal_seconds(overhead_s=OVERHEAD_S, cells=1, bounds=(least_seconds(turns=2), LONG_S))
 
 
 def simulated_runs(rng, *, runs, epochs, noise, seconds):

@@ -93,7 +93,7 @@ pub struct DumpRows {
 /// `probe`: measure the network to an echo on the servers' host.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+#[allow(missing_docs, reason = "docs/reference/engine.md explains the fields")]
 pub struct Probe {
     pub host: String,
     pub port: u16,

@@ -83,18 +83,18 @@ def doctor(
     elif name is not None and worst is not Severity.PROBLEM:
         _print_under("The test run was too short here for three usable epochs: nothing can be forecast.")
     elif name is None and not quick:
-        _print_under("No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
+        _print_under("No server is installed: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
     if output is Format.TEXT and budget_s is not None:
         _print_under(
             f"A verdict takes a budget of about {format_duration(budget_s)} or more, in a duel of two different "
-            "servers and the default tables; `bakeoff duel --dry-run` says it for others."
+            "servers and the default tables; `bakeoff duel --dry-run` tells for others."
         )
     return ExitCode.NOT_READY if worst is Severity.PROBLEM else ExitCode.DONE
 
 
 def _prove(findings: list[Finding], server: str | None, seed: int, threads: int, output: Format) -> int:
     if server is None:
-        raise HostError("doctor: no server is here to try.", hint="Name one: --server mysql:8.0.")
+        raise HostError("doctor: no server is installed.", hint="Name one: --server mysql:8.0.")
     proofs: list[Proof] = []
     possible = all(finding.severity is not Severity.PROBLEM for finding in findings)
     stop = threading.Event()

@@ -120,7 +120,7 @@ def parse_servers(texts: list[str], command: str) -> list[ServerSpec]:
     name = command.partition(" ")[0]
     if len(texts) < 2:
         example = f"Example: bakeoff {command} mysql:5.7 mysql:8.0"
-        raise SpecError(f"{name}: it takes at least two servers.", hint=example)
+        raise SpecError(f"{name}: at least two servers are required.", hint=example)
     if len(texts) > (most := len(ascii_uppercase)):
         raise SpecError(f"{name}: {len(texts)} servers are more than {most}.", hint="Split them over runs.")
     return [parse_server(text) for text in texts]

@@ -287,7 +287,8 @@ def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> Af
         return explaining(verdict, of_s=of_s)
     if verdict.explain_budget is not None:
         raise SpecError(
-            f"run: {run.name} is a {begun.question.noun}, which explains nothing.", hint="Leave --explain-budget out."
+            f"run: {run.name} is a {begun.question.noun}, which does not explain differences.",
+            hint="Leave --explain-budget out.",
         )
     return None
 

@@ -130,21 +130,19 @@ def _print_json(checked: list[_Checked], alike: list[str], notes: list[str], pro
 
 
 def _print(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:
-    rows = []
-    for row in (_row(each) for each in checked if each.node.facts):
-        daemons = sum(row["daemons_cpu_share"].values())
-        rows.append(
-            [
-                row["node"],
-                row["cpu_model"],
-                str(row["cpus"]),
-                format_bytes(row["memory_bytes"]),
-                row["kernel"],
-                f"{row['clock_s'] * 1000:+.0f} ms",
-                f"{row['bakeoff']}, {row['engine']}",
-                f"{daemons:.1%}",
-            ]
-        )
+    rows = [
+        [
+            row["node"],
+            row["cpu_model"],
+            str(row["cpus"]),
+            format_bytes(row["memory_bytes"]),
+            row["kernel"],
+            f"{row['clock_s'] * 1000:+.0f} ms",
+            f"{row['bakeoff']}, {row['engine']}",
+            f"{sum(row['daemons_cpu_share'].values()):.1%}",
+        ]
+        for row in (_row(each) for each in checked if each.node.facts)
+    ]
     if rows:
         print_table(["node", "CPU", "CPUs", "memory", "kernel", "clock", "bakeoff, engine", "daemons"], rows)
     for text in problems:

@@ -229,8 +229,6 @@ class RayHosts:
     _waiting: dict[Any, tuple[_Remote, str]] = field(default_factory=dict)
     _first: Ready | None = None
 
-    # ---- workers -------------------------------------------------------------------------------------------------
-
     def prepare(self, nodes: Sequence[Node]) -> int:
         """Start a worker on each node; return the number of builds once a first host has loaded its data.
 
@@ -242,8 +240,9 @@ class RayHosts:
         """
         for node in nodes:
             self._remotes.append(_Remote(node, self._actor(Worker, node)))
+        taken = f", perhaps because another program has taken the resource {self.resource}" if self.resource else ""
         for remote in self._remotes:
-            get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{_taken(self.resource)}")
+            get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{taken}")
         known = self.before.plan is not None
         waiting = list(self._remotes)
         while self._first is None:
@@ -284,10 +283,8 @@ class RayHosts:
             with suppress(self.ray.exceptions.RayError):  # the cluster itself may be lost
                 self.ray.kill(remote.actor)
 
-    # ---- `bakeoff.run.study_run.Hosts` ------------------------------------------------------------------------------
-
     def free(self) -> int:
-        return sum(1 for remote in self._remotes if self._is_free(remote))
+        return sum(map(self._is_free, self._remotes))
 
     def _is_free(self, remote: _Remote) -> bool:
         return remote.ready and not remote.left_out and remote.order is None
@@ -342,8 +339,6 @@ class RayHosts:
                 remote.left_out = True
                 self.listener.note(f"{host} is left out from now on")
         return any(not remote.left_out for remote in self._remotes)
-
-    # ---- what comes back -------------------------------------------------------------------------------------------
 
     def _welcome(self, remote: _Remote, answer: Answer) -> None:
         """Note that a worker has loaded its data.
@@ -438,8 +433,6 @@ class RayHosts:
         remote.order = remote.writer = None
         return EpochDone(order.draft.epoch, remote.node.name)
 
-    # ---- what the user sees ----------------------------------------------------------------------------------------
-
     def _ask(self) -> None:
         now = time.monotonic()
         for remote in self._remotes:
@@ -464,10 +457,6 @@ class RayHosts:
             working = [each for each in self._remotes if each.order or not each.ready]
             more = f" ({len(working)} nodes at work)" if len(working) > 1 else ""
             self.listener.stage(f"{name}: {reports.stage_text}{more}")
-
-
-def _taken(resource: str) -> str:
-    return f", perhaps because another program has taken the resource {resource}" if resource else ""
 
 
 def _named(error: BakeoffError, name: str) -> BakeoffError:

@@ -8,7 +8,7 @@ import signal
 import socket
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -191,9 +191,6 @@ def _remove_old_sessions() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-# ---- nodes -----------------------------------------------------------------------------------------------------------
-
-
 def alive_nodes(ray: ModuleType) -> list[Node]:
     found = [each for each in ray.nodes() if each["Alive"]]
     names = Counter(map(_own_name, found))
@@ -267,9 +264,6 @@ def last_words(error: BaseException) -> str:
     return lines[-1][:200].rstrip(".") if lines else type(error).__name__
 
 
-# ---- whether they fit together ---------------------------------------------------------------------------------------
-
-
 def require_same_programs(nodes: Sequence[Node]) -> None:
     """Raise HostError for a node whose bakeoff or engine differs from ours."""
     here = worker.facts()
@@ -321,14 +315,10 @@ def one_machine(nodes: Sequence[Node]) -> list[str]:
     ]
 
 
-def _rounded_memory(host: Host) -> str:
-    return format_bytes(round(host.memory_bytes / 2**30) * 2**30)
-
-
-_DECIDING = (
+_DECIDING: tuple[tuple[str, Callable[[Host], str]], ...] = (
     ("CPU models", lambda host: host.cpu_model),
     ("CPUs", lambda host: f"{host.cpus_usable}"),
-    ("memories", _rounded_memory),
+    ("memories", lambda host: format_bytes(round(host.memory_bytes / 2**30) * 2**30)),
     ("kernels", lambda host: host.kernel),
     ("frequency governors", lambda host: host.governor or "none"),
 )

@@ -42,16 +42,10 @@ from bakeoff.servers.profile import OF_THE_MACHINE
 from bakeoff.spec import Study
 from bakeoff.stats.progress import Listener
 
-# Parts of file names: one that holds another stands before it.
+# Parts of file names, in the order in which they are tried.
 _DAEMONS = (
-    "raylet",
-    "gcs_server",
-    "ray::DashboardAgent",
-    "ray::RuntimeEnvAgent",
-    "dashboard",
-    "log_monitor",
-    "monitor",
-)
+    "raylet", "gcs_server", "ray::DashboardAgent", "ray::RuntimeEnvAgent", "dashboard", "log_monitor", "monitor"
+)  # fmt: skip
 _OWN_NICENESS = 0
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ either side of a change are tested again.
 
 Source: S. Kovacs, P. Buhlmann, H. Li, A. Munk, Seeded binary segmentation, Biometrika 110 (2023); K. Frick, A. Munk,
 H. Sieling, Multiscale change point inference, JRSS B 76 (2014) (the penalty by the stretch's length); J. Besag, P.
-Clifford, Sequential Monte Carlo p-values, Biometrika 78 (1991). docs/history.md has the simulated error rates.
+Clifford, Sequential Monte Carlo p-values, Biometrika 78 (1991). Simulated error rates: docs/reference/history.md.
 """
 
 import math

@@ -195,7 +195,7 @@ def data_parts(arm: Arm) -> list[str]:
 def _facts(arm: Arm) -> dict[str, str]:
     """What the study sets on an arm."""
     server = arm.server
-    facts = {"server": str(server.model_copy(update={"options": (), "env": (), "cnf_files": ()}))}
+    facts = {"server": str(server.with_settings(options=(), env=(), cnf_files=()))}
     facts |= {name: ", ".join(values_of(name, value)) or "on" for name, value in server.options}
     facts |= {f"env.{name}": value for name, value in server.env}
     facts |= {f"@{from_here(file)}": "read" for file in server.cnf_files}

@@ -95,7 +95,7 @@ OwnCounts = dict[str, list[Reading]]  # `data-check.json`: cell -> one reading a
 
 
 class CellCounters(TypedDict):
-    """Counters of a server that moved during one cell (docs/reference/explain.md); `seconds` of its own slices."""
+    """Counters of a server that moved during one cell, over the `seconds` of its slices (docs/reference/explain.md)."""
 
     events: float
     seconds: float
@@ -111,7 +111,7 @@ class EpochData:
 
     Attributes:
         slices: one row per slice, columns of `SLICE_SCHEMA`.
-        histograms: the engine's `histogram` messages (docs/engine.md), one for each cell, arm and operation.
+        histograms: the engine's `histogram` messages (docs/reference/engine.md), one for each cell, arm and operation.
         variables: global variables of each arm's server.
         changes: by arm and cell, variables that changed after the server's start.
         server_counts: by arm and cell, TPC-C transactions by the server's own count; else empty.

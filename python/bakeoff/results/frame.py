@@ -17,7 +17,6 @@ Schema = Mapping[str, str]  # column -> `int32`, `int64`, `float64` or `string`
 _TYPES = {"int32": DataType.int32(), "int64": DataType.int64(), "float64": DataType.float64()}
 _BATCH_ROWS = 65_536
 _SMALL = 2**24
-_STACKED = 256  # frames of a few rows, before they are joined
 
 
 class Frame:
@@ -109,22 +108,6 @@ class Frame:
             dict(zip(self.columns, row, strict=True))
             for row in zip(*(column.tolist() for column in self._columns.values()), strict=True)
         ]
-
-
-class Stack:
-    """Collects frames to be stacked; many small ones take the memory of one."""
-
-    def __init__(self) -> None:
-        self._frames: list[Frame] = []
-
-    def add(self, frame: Frame) -> None:
-        self._frames.append(frame)
-        if len(self._frames) > _STACKED:
-            self._frames = [Frame.concat(self._frames)]
-
-    def frame(self, by: str) -> Frame:
-        """Return all of them, sorted by a column."""
-        return Frame.concat(self._frames).sort(by) if self._frames else Frame({})
 
 
 class Groups:

@@ -177,7 +177,7 @@ def _container() -> str | None:
     return None
 
 
-FORMAT = 4  # version of the run directory's format (docs/results.md)
+FORMAT = 4  # version of the run directory's format (docs/reference/results.md)
 
 
 class Manifest(Frozen):

@@ -91,7 +91,7 @@ class ArmSetup:
 def load_key(arm: Arm) -> tuple[object, ...]:
     """Return what an arm's loaded data depends on. Arms with equal keys share their loads."""
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
-    return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
+    return (arm.server.with_settings(env=(), options=kept), arm.data)
 
 
 def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:
@@ -270,8 +270,8 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
         if pool < _BUFFER_POOL_MIN_BYTES or (fixed and max(fixed) > pool):
             needed = least * (max([*fixed, _BUFFER_POOL_MIN_BYTES]) + _BESIDES_POOL_BYTES) / _MEMORY_SHARE
             raise HostError(
-                f"memory: not even {least} servers fit into the {format_bytes(available)} that are free; "
-                f"about {format_bytes(needed)} would do.",
+                f"memory: not even {least} servers fit into the {format_bytes(available)} that is free; "
+                f"about {format_bytes(needed)} is needed.",
                 hint="End other programs, or ask for smaller buffer pools.",
                 field=_largest_pool_field(ours),
             )

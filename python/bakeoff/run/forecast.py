@@ -130,7 +130,7 @@ def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
     if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
-            f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} are free.",
+            f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} is free.",
             hint="Load fewer rows or builds, or set XDG_CACHE_HOME to a larger disk.",
             field=("table_size",),
         )
@@ -153,7 +153,7 @@ def require_budget(seen: Forecast) -> None:
 def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> int | None:
     """Return the bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
-        refuse_passwords(str(arm.server.model_copy(update={"options": ()})), dict(arm.server.options))
+        refuse_passwords(str(arm.server.with_settings(options=())), dict(arm.server.options))
         if arm.server.is_running:
             RemoteServer(arm.server, password="")  # refuses options
             return 0

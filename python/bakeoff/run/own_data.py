@@ -1,4 +1,4 @@
-"""Load your own data, from a dump or a running server, instead of what a script's `prepare` makes (docs/data.md).
+"""Load your own data, from a dump or a running server, not by a script's `prepare` (docs/reference/data.md).
 
 A running server is only read, in one transaction. The result is a dump in mydumper's layout in the cache, which every
 arm loads.
@@ -77,7 +77,7 @@ def databases_in(source: str) -> tuple[str, ...]:
     if is_utf16(head):
         raise SpecError(
             f"data {source}: it is UTF-16 text, as PowerShell's `>` writes it.",
-            hint="Dump again with mysqldump --result-file=FILE; converting the file does not bring all bytes back.",
+            hint="Dump again with mysqldump --result-file=FILE; converting the file does not restore all bytes.",
             field=("data", "source"),
         )
     return used_databases(head.decode(errors="replace"))
@@ -146,7 +146,7 @@ def check_source(study: Study) -> None:
         databases = () if not source or is_url(source) else databases_in(source)
         if databases and study.database not in databases:
             raise SpecError(
-                f"data {source}: it is of {', '.join(databases)}, and the study measures {study.database}.",
+                f"data {source}: it contains {', '.join(databases)}, but the study measures {study.database}.",
                 hint=f"Write --database {databases[0]} (`database:` in a study file).",
                 field=("database",),
             )
@@ -157,7 +157,7 @@ def check_databases(study: Study, loaded: Loaded) -> None:
     if study.database not in loaded.databases:
         there = ", ".join(loaded.databases) or "no database"
         raise SpecError(
-            f"data {study.baseline.data.source}: it fills {there}, and the study measures {study.database}.",
+            f"data {study.baseline.data.source}: it fills {there}, but the study measures {study.database}.",
             hint=f"Write --database {(*loaded.databases, 'NAME')[0]} (`database:` in a study file).",
             field=("database",),
         )

@@ -81,7 +81,7 @@ def check_workloads(study: Study) -> None:
                 _check_arm_options(wanted[index], described, arm)
                 _check_declared_tables(wanted[index], arm)
                 # `settings_of` reads the cnf files; they depend on the version.
-                server = arm.server.model_copy(update={"cnf_files": ()})
+                server = arm.server.with_settings(cnf_files=())
                 engine = table_engine(server, arm.data)
                 measuring_of(wanted[index].script).check_engine(wanted[index], arm, engine)
                 _check_table_options(wanted[index], described, arm, engine)
@@ -127,7 +127,7 @@ def _other_tables(
     workload: Workload, first: Workload, option: str, values: tuple[object, object], hint: str
 ) -> SpecError:
     asked, found = values
-    finds = f"it asks for {option}={asked}, and would find {found}"
+    finds = f"it asks for {option}={asked}, but would find {found}"
     return SpecError(
         f"workload {workload.script}: {finds}: {first.script} comes first and makes its tables.", hint=hint
     )
@@ -148,7 +148,7 @@ def _check_empty_tables(study: Study) -> None:
         if own_ids and other:
             with within("workloads", index):
                 raise SpecError(
-                    f"workload {workload.script}: with auto_inc off it wants empty tables, and {other} shares them.",
+                    f"workload {workload.script}: with auto_inc off it needs empty tables, but {other} shares them.",
                     hint="Leave auto_inc out, or measure it in a separate run.",
                 )
 

@@ -109,7 +109,7 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
 
 
 def _binaries(arm: Arm) -> object:
-    plain = arm.server.model_copy(update={"options": (), "env": ()})
+    plain = arm.server.with_settings(options=(), env=())
     return (plain, arm.slowdown_percent)
 
 
@@ -237,9 +237,7 @@ def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget
     return study.model_copy(
         update={
             "title": f"{baseline.label} to {contender.label}",
-            "arms": tuple(
-                arm.model_copy(update={"name": name}) for arm, name in zip((baseline, contender), names, strict=True)
-            ),
+            "arms": tuple(arm.renamed(name, arm.label) for arm, name in zip((baseline, contender), names, strict=True)),
             "workloads": (study.workloads[workload],),
             "threads": (threads,),
             "has_target": False,

@@ -205,4 +205,4 @@ def arm_with(study: Study, chosen: Sequence[bool]) -> Arm:
         arm = setting.applied(arm, study.arms[1])
     name = arm_names(len(study.arms) + 1)[-1]
     what = ", ".join(each.name for each in bad) if len(bad) <= _LABELLED else f"{len(bad)} of the settings"
-    return arm.model_copy(update={"name": name, "label": f"{name}: {what}"})
+    return arm.renamed(name, f"{name}: {what}")

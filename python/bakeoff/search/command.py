@@ -104,7 +104,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
             hint="Write bakeoff duel for one option." if len(pairs) == 1 else "Look at groups and names.",
         )
     baseline = form.model_copy(
-        update={"label": f"A: {files[0]}", "server": spec.model_copy(update={"options": tuple(good.items())})}
+        update={"label": f"A: {files[0]}", "server": spec.with_settings(options=tuple(good.items()))}
     )
     last = baseline
     for setting in pairs:

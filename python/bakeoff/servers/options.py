@@ -20,25 +20,12 @@ from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
 from bakeoff.spec.server_name import REPEATED, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes
 
-OURS = {
-    "datadir": "a data directory",
-    "basedir": "a basedir",
-    "tmpdir": "a temporary folder",
-    "socket": "a socket",
-    "port": "a port",
-    "bind_address": "an address",
-    "pid_file": "a pid file",
-    "log_error": "an error log",
-    "user": "an account",
-    "lc_messages_dir": "a message folder",
-    "language": "a message folder",
-    "character_sets_dir": "a folder of character sets",
-    "plugin_dir": "a plugin folder",
-    "mysqlx_bind_address": "an X address",
-    "mysqlx_port": "an X port",
-    "mysqlx_socket": "an X socket",
-}
-"""Options that bakeoff sets for every server, and what they provide."""
+OURS = (
+    "datadir", "basedir", "tmpdir", "socket", "port", "bind_address", "pid_file", "log_error", "user",
+    "lc_messages_dir", "language", "character_sets_dir", "plugin_dir",
+    "mysqlx_bind_address", "mysqlx_port", "mysqlx_socket",
+)  # fmt: skip
+"""Options that bakeoff sets for every server."""
 
 _FOLDERS = (
     "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories",
@@ -264,7 +251,7 @@ def own_option(name: str, value: str) -> tuple[str, str] | None:
     """Return why bakeoff sets an option itself and what to do instead, or None."""
     plain = stem(name)
     if plain in OURS:
-        return f"bakeoff gives every server {OURS[plain]}", "Leave it out."
+        return "bakeoff sets it for every server", "Leave it out."
     if plain in _FOLDERS:
         return _IN_NO_SNAPSHOT, "Leave it out."
     if plain in _FILES and "/" in value:

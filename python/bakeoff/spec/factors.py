@@ -92,7 +92,7 @@ def spoken_charset(connection: Connection) -> str | None:
     charset, collation = connection.charset, connection.collation
     if charset and collation and not of_charset(collation, charset):
         raise SpecError(
-            f"connection_collation {collation} is not of connection_charset {charset}.",
+            f"connection_collation {collation} does not belong to connection_charset {charset}.",
             hint="Leave connection_charset out: the collation implies it.",
             field=("connection", "collation"),
         )
@@ -324,9 +324,7 @@ class ArmParts:
         self._page_compression(settings.get("page_compression", DEFAULT))
         if self.data.source and (said := next((name for name in _SAID_BY_DUMPS if name in settings), None)):
             raise SpecError(
-                f"{said}: tables of a dump are as the dump says.",
-                hint=f"Leave {said} or data out.",
-                field=("data", said),
+                f"{said}: a dump defines its own tables.", hint=f"Leave {said} or data out.", field=("data", said)
             )
         check_texts(self.data, self.connection)
 
@@ -377,7 +375,7 @@ class ArmParts:
         charset = charset_of(collation) or (stated if stated != DEFAULT else self.data.charset or "utf8mb4")
         if stated not in (DEFAULT, charset):
             raise SpecError(
-                f"collation {collation} is of charset {charset}, not of {stated}.",
+                f"collation {collation} belongs to charset {charset}, not {stated}.",
                 hint=f"Leave {charset_name} out: the collation implies it.",
                 field=("data", name),
             )

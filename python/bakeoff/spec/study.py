@@ -210,6 +210,9 @@ class Arm(Frozen):
     connection: Connection = Connection()
     slowdown_percent: float = Field(default=0.0, ge=0.0)
 
+    def renamed(self, name: str, label: str) -> Self:
+        return self.model_copy(update={"name": name, "label": label})
+
     def with_server(self, server: ServerSpec) -> Self:
         return self.model_copy(update={"server": server})
 
@@ -352,7 +355,7 @@ class Study(Sizes, Conditions):
         with_source = [arm for arm in self.arms if arm.data.source]
         if remote := next((arm for arm in with_source if arm.server.is_running), None):
             raise SpecError(
-                f"data: {remote.server} is a running server, into which bakeoff loads no dump.",
+                f"data: {remote.server} is a running server, and bakeoff does not load a dump into one.",
                 hint="Leave the data out: a running server is used with its own.",
                 field=("arms", remote.name, "data", "source"),
             )

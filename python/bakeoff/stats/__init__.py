@@ -1,1 +1,1 @@
-"""Pure functions from the epochs of a run to its verdicts (docs/method.md), without servers."""
+"""Pure functions from the epochs of a run to its verdicts (docs/explanation/method.md), without servers."""

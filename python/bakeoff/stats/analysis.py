@@ -11,7 +11,7 @@ from typing import Any
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
-from bakeoff.results.frame import Frame, Stack
+from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
@@ -52,7 +52,7 @@ def analyse(
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)
-    history, sums = run.history, run.sums.frame("epoch")
+    history, sums = run.history, stacked(run.sums, "epoch")
     pairs = by_comparison(history)
     context = _context(study, plan, ended, kinds)
     by_machine = _by_machine(pairs, plan, context)
@@ -60,7 +60,7 @@ def analyse(
     settings = run.undeclared
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
-    still = {} if ended is Stop.RUNNING else stalls(sums, run.waits.frame("epoch"))
+    still = {} if ended is Stop.RUNNING else stalls(sums, stacked(run.waits, "epoch"))
     changed = {(cell, arm): changes_flag(arm, found) for (cell, arm), found in run.changes.items()}
     comparisons = []
     for comparison in compare(pairs, plan, context):
@@ -143,7 +143,7 @@ def _states_flags(run: "Reduced", plan: Plan) -> dict[tuple[str, str], Flag]:
     cells = {cell.name: cell for cell in plan.cells}
     return {
         (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
-        for state in two_states(run.windows())
+        for state in two_states(stacked(run.windows, "cell"))
         if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ anyway
     }
 
@@ -189,7 +189,6 @@ def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Sto
 
 # ---- epochs reduced to what an analysis needs, so that many fit in memory --------------------------------------------
 
-_WINDOWED = 1000  # epochs whose windows are kept: enough to estimate the share of a state
 _OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
 
 
@@ -199,7 +198,7 @@ class Reduced:
 
     Attributes:
         history, epochs: the valid epochs; `epochs` keeps only quantiles of histograms.
-        sums, waits: `arm_sums` and `long_waits` of every valid epoch.
+        sums, waits, windows: `arm_sums`, `long_waits` and `windows` of every valid epoch.
         discarded: reasons by epoch.
         undeclared: by contender, settings that differed in any epoch.
         changes: by (cell, arm), variables that changed while the cell was measured.
@@ -207,28 +206,23 @@ class Reduced:
 
     history: list[EpochEstimates] = field(default_factory=list)
     epochs: list[EpochData] = field(default_factory=list)
-    sums: Stack = field(default_factory=Stack)
-    waits: Stack = field(default_factory=Stack)
+    sums: list[Frame] = field(default_factory=list)
+    waits: list[Frame] = field(default_factory=list)
+    windows: list[Frame] = field(default_factory=list)
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    _windows: list[Frame] = field(default_factory=list)
-    _every: int = 1  # keep the windows of one epoch in so many
     _compared: set[int] = field(default_factory=set)
-
-    def windows(self) -> Frame:
-        """Return the windows of at most two thousand epochs, evenly chosen."""
-        return Frame.concat(self._windows) if self._windows else Frame({})
 
     def add(self, epoch: EpochData, study: Study) -> None:
         if not epoch.valid:
             self.discarded[epoch.epoch] = epoch.discard_reason
             return
         if len(epoch.slices):
-            self.sums.add(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
-            self.waits.add(long_waits(epoch))
-            self._add_windows(epoch)
+            self.sums.append(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
+            self.waits.append(long_waits(epoch))
+            self.windows.append(windows(epoch.slices).with_columns(host=epoch.host))
         self._compare(epoch.variables, study)
         for arm, cells in epoch.changes.items():
             for cell, found in cells.items():
@@ -240,13 +234,6 @@ class Reduced:
                 epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, server_counts={}, failures=[]
             )
         )
-
-    def _add_windows(self, epoch: EpochData) -> None:
-        if len(self.epochs) % self._every:
-            return
-        self._windows.append(windows(epoch.slices).with_columns(host=epoch.host))
-        if len(self._windows) > 2 * _WINDOWED:
-            self._windows, self._every = self._windows[::2], 2 * self._every
 
     def _compare(self, variables: Mapping[str, Mapping[str, str]], study: Study) -> None:
         self.versions |= {arm: values.get("version", "") for arm, values in variables.items()}
@@ -272,6 +259,11 @@ def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
     run.epochs.sort(key=lambda each: each.epoch)
     run.discarded = dict(sorted(run.discarded.items()))
     return run
+
+
+def stacked(frames: Sequence[Frame], *by: str) -> Frame:
+    """Stack frames, sorted by columns; without frames, an empty one."""
+    return Frame.concat(frames).sort(*by) if frames else Frame({})
 
 
 def _quantiles(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Effects are natural-log ratios, contender over baseline; 0 is equal.
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -107,35 +107,24 @@ class CarryOver(Frozen):
 
 
 class FlagKind(StrEnum):
-    """What to distrust about a run or a comparison, the gravest first."""
+    """What to distrust about a run or a comparison, the gravest first, with advice in one sentence."""
 
-    UNTRUSTED = "UNTRUSTED"
-    NO_VERDICT = "NO VERDICT"
-    DIFFERENT_WORK = "DIFFERENT WORK"
-    SETTINGS = "SETTINGS"
-    CLIENT_BOUND = "CLIENT BOUND"
-    UNSTABLE = "UNSTABLE"
-    BUSY_MACHINE = "BUSY MACHINE"
-    NOT_FINISHED = "NOT FINISHED"
-    INJECTED = "INJECTED"
+    advice: str
 
-    @property
-    def advice(self) -> str:
-        """What to do about it, in one sentence."""
-        return _ADVICE[self]
+    UNTRUSTED = "UNTRUSTED", "Rely on nothing here, and look for what treats the arms differently."
+    NO_VERDICT = "NO VERDICT", "Remove what keeps the arms from being compared."
+    DIFFERENT_WORK = "DIFFERENT WORK", "Look at the rows or failures that differ: the arms did not do the same work."
+    SETTINGS = "SETTINGS", "Declare the setting for the arms that should have it, or remove it."
+    CLIENT_BOUND = "CLIENT BOUND", "Give the client more CPUs, a nearer host, heavier statements or a lower rate."
+    UNSTABLE = "UNSTABLE", "Look at the throughput over time: the mean hides something."
+    BUSY_MACHINE = "BUSY MACHINE", "Run it again alone."
+    NOT_FINISHED = "NOT FINISHED", "Continue with `bakeoff run --resume`, with a larger budget if it was spent."
+    INJECTED = "INJECTED", "Use this run to test the method only."
 
-
-_ADVICE = {
-    FlagKind.UNTRUSTED: "Rely on nothing here, and look for what treats the arms differently.",
-    FlagKind.NO_VERDICT: "Remove what keeps the arms from being compared.",
-    FlagKind.DIFFERENT_WORK: "Look at the rows or failures that differ: the arms did not do the same work.",
-    FlagKind.SETTINGS: "Declare the setting for the arms that are to have it, or remove it.",
-    FlagKind.CLIENT_BOUND: "Give the client more CPUs, a nearer host, heavier statements or a lower rate.",
-    FlagKind.UNSTABLE: "Look at the throughput over time: the mean hides something.",
-    FlagKind.BUSY_MACHINE: "Run it again alone.",
-    FlagKind.NOT_FINISHED: "Go on with `bakeoff run --resume`, with a larger budget if it was spent.",
-    FlagKind.INJECTED: "Use this run to test the method only.",
-}
+    def __new__(cls, value: str, advice: str) -> Self:
+        self = str.__new__(cls, value)
+        self._value_, self.advice = value, advice
+        return self
 
 
 class Flag(Frozen):

@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist, fmean
 
-from bakeoff.plan import EPOCHS_MIN, Plan, best_seconds_per_cell, comfortable_seconds
+from bakeoff.plan import EPOCHS_MIN, Plan, ideal_seconds
+from bakeoff.plan.timing import LATER_BOUNDS, LONG_S, least_seconds
 from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement, Study
 from bakeoff.stats import interval as iv
@@ -151,10 +152,11 @@ def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None
         restarts.append(sd_restart**2)
     if not rates or plan.overhead_s <= 0:
         return None
-    return best_seconds_per_cell(
+    return ideal_seconds(
         overhead_s=plan.overhead_s,
         cells=len(plan.cells),
-        variance_rate_s=fmean(rates),
+        bounds=LATER_BOUNDS,
+        rate_s=fmean(rates),
         restart_variance=fmean(restarts),
     )
 
@@ -199,7 +201,7 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
     n = len(values)
     variance = fmean(value * value for value in values)
     within_now = fmean(within)
-    measured_s = comfortable_seconds(overhead_s=overhead_s, cells=1)
+    measured_s = ideal_seconds(overhead_s=overhead_s, cells=1, bounds=(least_seconds(turns=2), LONG_S))
     within_then = within_now * fmean(pair.seconds for pair in pairs) / measured_s
     sd_restart = math.sqrt(max(0.0, variance - within_now))
     sd = math.hypot(sd_restart, math.sqrt(within_then))

@@ -89,39 +89,33 @@ def fit_scaling(
     best = _fit(counts, logs.mean(axis=0))
     grid = np.exp(np.linspace(math.log(counts[0]), math.log(counts[-1]), _CURVE_POINTS))
     independent = len({host_of.get(epoch, "") for epoch in epochs}) == 1
-    drawn = _resampled(counts, logs, best, seed) if independent and len(epochs) >= EPOCHS_MIN_BOOTSTRAP else None
-
-    def band(value: float, values: Floats | None) -> Band:
-        if values is None:
-            return Band(value)
-        low, high = np.quantile(values, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
-        return Band(value, min(float(low), value), max(float(high), value))
-
-    rate, contention, crosstalk = (
-        band(float(_plain(best)[i]), None if drawn is None else _plain(drawn)[i]) for i in range(3)
-    )
-    peak = max(_peak(best), float(counts[0]))
-    peaks = None if drawn is None else np.clip([_peak(each) for each in drawn], counts[0], counts[-1])
-    curve = np.exp(_law(best, grid))
-    curves = None if drawn is None else np.exp(_law(drawn, grid))
+    drawn = _resampled(counts, logs, best, seed) if independent and len(epochs) >= EPOCHS_MIN_BOOTSTRAP else best[:0]
+    fits = np.vstack([best, *drawn])  # the first is the estimate
+    first, last = float(counts[0]), float(counts[-1])
+    peaks = np.maximum(_peak(fits), first)
+    peak = _band(np.append(peaks[:1], np.minimum(peaks[1:], last)))
+    if peak.high is not None and peak.high >= last:
+        peak = replace(peak, high=math.inf)
     return ScalingFit(
         threads=threads,
         epochs=len(epochs),
-        rate=rate,
-        contention=contention,
-        crosstalk=crosstalk,
-        peak_threads=_open_above(band(peak, peaks), counts[-1]) if peak <= counts[-1] else None,
-        curve=tuple(
-            (float(n), band(float(x), None if curves is None else curves[:, i]))
-            for i, (n, x) in enumerate(zip(grid, curve, strict=True))
-        ),
+        rate=_band(np.exp(fits[:, 0])),
+        contention=_band(fits[:, 1]),
+        crosstalk=_band(fits[:, 2]),
+        peak_threads=peak if peak.value <= last else None,
+        curve=tuple(zip(grid.tolist(), map(_band, np.exp(_law(fits, grid)).T), strict=True)),
         points=tuple(np.exp(logs.mean(axis=0)).tolist()),
         lack_of_fit_p=_lack_of_fit(counts, logs, best) if independent else None,
     )
 
 
-def _open_above(peak: Band, last: float) -> Band:
-    return replace(peak, high=math.inf) if peak.high is not None and peak.high >= last else peak
+def _band(values: Floats) -> Band:
+    """Make a band of the estimate and its resampled values, if there are any."""
+    value = float(values[0])
+    if len(values) == 1:
+        return Band(value)
+    low, high = np.quantile(values[1:], ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
+    return Band(value, min(float(low), value), max(float(high), value))
 
 
 def _law(parameters: Floats, threads: Floats) -> Floats:
@@ -185,15 +179,10 @@ def _descended(parameters: Floats, threads: Floats, logs: Floats) -> Floats:
     return parameters
 
 
-def _plain(parameters: Floats) -> Floats:
-    columns = np.atleast_2d(parameters).T.copy()
-    columns[0] = np.exp(columns[0])
-    return columns[:, 0] if parameters.ndim == 1 else columns
-
-
-def _peak(parameters: Floats) -> float:
-    _, sigma, kappa = parameters
-    return math.sqrt(max(1 - sigma, 0.0) / kappa) if kappa > 1e-12 else math.inf
+def _peak(parameters: Floats) -> Floats:
+    sigma, kappa = parameters[:, 1], parameters[:, 2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(kappa > 1e-12, np.sqrt(np.maximum(1 - sigma, 0.0) / kappa), math.inf)
 
 
 def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
