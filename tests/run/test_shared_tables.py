@@ -4,8 +4,8 @@ import pytest
 
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import SpecError
-from bakeoff.run import workload_checks
-from bakeoff.run.workload_checks import check_workloads
+from bakeoff.run import measuring
+from bakeoff.run.measuring import check_workloads
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 
 OWN = """
@@ -96,7 +96,7 @@ def test_what_a_factor_sets_goes_before_what_the_workloads_say():
 
 def test_every_option_of_tables_is_one_of_a_bundled_script():
     described = describe_workloads(["oltp_read_only", "tpcc"])
-    assert {option["name"] for each in described for option in each["options"]} >= workload_checks._OF_TABLES
+    assert {option["name"] for each in described for option in each["options"]} >= measuring._OF_TABLES
 
 
 def test_values_written_in_two_ways_are_no_difference():

@@ -1,7 +1,5 @@
-//! The capture file: zstd-compressed JSON lines, one per event, with totals at the end (docs/reference/capture.md).
-//!
-//! It has three parts: a zstd frame with the header and the events, one with the totals, and a skippable frame of 8 bytes with
-//! the offset of the totals, so that they can be read without the events.
+//! The capture file: zstd-compressed JSON lines, one per event, with totals at the end (docs/reference/capture.md). A
+//! skippable frame of 8 bytes at the end has the offset of the totals.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,24 +18,18 @@ use crate::event::Event;
 /// Version of the file format. Any change that a reader could notice increases it.
 pub const VERSION: u32 = 1;
 
-/// The magic number and length of the skippable frame.
 const INDEX_HEAD: [u8; 8] = [0x5B, 0x2A, 0x4D, 0x18, 8, 0, 0, 0];
 const INDEX_BYTES: usize = 16;
 /// Compression level: as fast as the log is read. Higher levels save a tenth of the size.
 const LEVEL: i32 = 1;
 
-/// The first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// Always `bakeoff-capture`.
     pub r#type: String,
-    /// [`VERSION`].
     pub version: u32,
-    /// Literals were replaced.
     pub redacted: bool,
 }
 
-/// The line of an event. Fields that the log does not tell are left out.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct EventLine<'a> {
     #[serde(borrow)]
@@ -54,12 +46,10 @@ pub struct EventLine<'a> {
     pub lock_us: Option<u64>,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub schema: Cow<'a, str>,
-    /// `user@host`. Left out of a redacted capture.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub user: Cow<'a, str>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub session: Option<&'a RawValue>,
-    /// The name of a [`crate::event::LogCommand`].
     #[serde(borrow)]
     pub command: Cow<'a, str>,
     /// The statement, if it is UTF-8.
@@ -68,7 +58,6 @@ pub struct EventLine<'a> {
     /// The statement's bytes otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sql_base64: Option<String>,
-    /// The digest's name. Only statements have one.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,10 +72,8 @@ pub struct EventLine<'a> {
     pub insert_id: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_insert_id: Option<u64>,
-    /// The number of statements it represents. Left out if 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u64>,
-    /// Why it cannot be replayed.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub not_replayable: Option<Cow<'a, str>>,
 }
@@ -97,7 +84,6 @@ impl<'a> EventLine<'a> {
         self.connection.is_some() && matches!(&*self.command, "Quit" | "Connect" | "Reset Connection")
     }
 
-    /// Makes the line of an event with this statement, without digest, session and `not_replayable`.
     pub fn of(event: &'a Event, sql: &'a [u8]) -> Self {
         let text = std::str::from_utf8(sql).ok();
         Self {
@@ -123,7 +109,6 @@ impl<'a> EventLine<'a> {
         }
     }
 
-    /// Returns the statement's bytes.
     pub fn statement(&self) -> Vec<u8> {
         match (&self.sql, &self.sql_base64) {
             (Some(text), _) => text.as_bytes().to_vec(),
@@ -133,17 +118,12 @@ impl<'a> EventLine<'a> {
     }
 }
 
-/// The totals of one digest. Counts and sums are weighted: with a rate limit, an event of the log represents several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DigestTotals {
-    /// The digest's name; see [`crate::digest::name_of`].
     pub digest: String,
-    /// The digest's text; see [`crate::digest::text_of`].
     pub text: String,
-    /// Unweighted events.
     pub events: u64,
     pub count: u64,
-    /// Statements whose duration is known. The quantiles are theirs.
     pub timed: u64,
     pub total_us: u64,
     /// Exact to 1 %, like the other quantiles.
@@ -155,41 +135,28 @@ pub struct DigestTotals {
     pub rows_sent: u64,
     pub rows_examined: u64,
     pub rows_affected: u64,
-    /// Statements that failed.
     pub errors: u64,
-    /// Events that cannot be replayed, by reason.
     pub not_replayable: BTreeMap<String, u64>,
-    /// The default schema of the sample.
     pub schema: String,
     /// At most 8 kB of the slowest statement, or of the first one if no durations are known.
     pub sample: String,
 }
 
-/// The totals of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
-    /// Formats of the logs in order; see [`crate::Format::name`].
     pub formats: Vec<String>,
-    /// Statements in the log, unweighted.
     pub events: u64,
-    /// Statements, weighted.
     pub count: u64,
-    /// Numbered connections that sent a statement.
     pub connections: u64,
-    /// `COMMIT` and `ROLLBACK` statements.
     pub transactions: u64,
-    /// Everything other than statements: connects, quits, administrator commands.
     pub commands: u64,
     pub digests: u64,
-    /// Sum of all durations [µs].
     pub total_us: u64,
     /// When the first statement began [µs since 1970]. None if the log has no times.
     pub first_us: Option<i64>,
     /// When the last statement ended [µs since 1970].
     pub last_us: Option<i64>,
-    /// Statements that cannot be replayed, by reason.
     pub not_replayable: BTreeMap<String, u64>,
-    /// Decompressed bytes that belong to no event.
     pub skipped_bytes: u64,
 }
 
@@ -204,11 +171,9 @@ enum TotalsLine {
 pub struct Summary {
     pub header: Header,
     pub overall: Overall,
-    /// The digests by total time, longest first.
     pub digests: Vec<DigestTotals>,
 }
 
-/// Counts the bytes written.
 struct Counting<W> {
     inner: W,
     bytes: u64,
@@ -226,25 +191,21 @@ impl<W: Write> Write for Counting<W> {
     }
 }
 
-/// Writes a capture.
 pub struct Writer<W: Write> {
     frame: zstd::Encoder<'static, Counting<W>>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the header.
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
         let mut frame = zstd::Encoder::new(Counting { inner: out, bytes: 0 }, LEVEL)?;
         write_line(&mut frame, header)?;
         Ok(Self { frame })
     }
 
-    /// Writes lines made by [`add_line`].
     pub fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
         self.frame.write_all(lines)
     }
 
-    /// Writes the totals and ends the file.
     pub fn finish(self, digests: &[DigestTotals], overall: &Overall) -> io::Result<W> {
         let out = self.frame.finish()?;
         let place = out.bytes;
@@ -266,7 +227,6 @@ fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Appends an event's line to `lines`.
 pub fn add_line(lines: &mut Vec<u8>, line: &EventLine) {
     // Writing to memory cannot fail.
     let _ = serde_json::to_writer(&mut *lines, line);
@@ -283,10 +243,6 @@ fn not_a_capture(path: &Path) -> Error {
     Error::NotACapture { path: path.to_owned() }
 }
 
-/// Opens a capture. Returns its header and a reader at its first event.
-///
-/// # Errors
-/// [`Error::Open`], [`Error::NotACapture`], or [`Error::Capture`] if it has another version.
 pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error> {
     let file = File::open(path).map_err(Error::open(path))?;
     // The totals are in the next frame.
@@ -305,10 +261,6 @@ pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error>
     Ok((header, lines))
 }
 
-/// Reads the totals at the end of a capture.
-///
-/// # Errors
-/// Those of [`open`], and [`Error::Capture`] if the capture is incomplete.
 pub fn read_summary(path: &Path) -> Result<Summary, Error> {
     let (header, _) = open(path)?;
     let unfinished = |_| damaged(path, INCOMPLETE);
@@ -335,7 +287,6 @@ pub fn read_summary(path: &Path) -> Result<Summary, Error> {
     Err(damaged(path, INCOMPLETE))
 }
 
-/// A file that gets its name only when it is complete.
 pub(crate) struct WholeFile {
     file: BufWriter<File>,
     partial: std::path::PathBuf,
@@ -371,7 +322,6 @@ impl Write for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        // It is gone if it was kept.
         let _ = std::fs::remove_file(&self.partial);
     }
 }

@@ -1,8 +1,6 @@
-//! Classifies statements: a plain read, a change to its own session, or a write.
-//!
-//! In doubt a statement is a write, so a write is never taken for a read. A name before `(` must be a built-in function that is
-//! known to change nothing, because any other may be a stored function. Code in comments must be a read on servers of every
-//! version. If the statement's texts end elsewhere in another `sql_mode` or character set, it must be a read there, too.
+//! Classifies statements: a plain read, a change to its own session, or a write. In doubt a statement is a write. A
+//! name before `(` must be a built-in function that changes nothing. Code in comments, and texts that end elsewhere in
+//! another `sql_mode` or character set, must be reads on every server.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,18 +12,14 @@ use crate::event::number;
 use crate::keywords;
 use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_word, unquoted};
 
-/// What a statement does to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// It reads. It changes and locks nothing.
     Read,
     /// It concerns only its own session: `SET` of session variables, `USE`, the begin and end of transactions, an empty statement.
     Session,
-    /// Anything else. The word tells why: `INSERT`, `FOR UPDATE`, `INTO OUTFILE`, `SLEEP`, `CALL`.
     Write(&'static str),
 }
 
-/// What a statement does to its connection's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Commits the open transaction, unlocks tables and begins a transaction.
@@ -34,13 +28,10 @@ pub enum Effect {
     Lock,
     /// Unlocks tables, and ends a transaction that had them locked.
     Unlock,
-    /// Ends the transaction.
     End,
-    /// Ends the transaction and begins another one (`AND CHAIN`).
     Chain,
     /// Commits the open transaction and is none of the next: `CREATE`, `FLUSH`.
     Commits,
-    /// Has no effect on the transaction.
     Inside,
 }
 
@@ -54,20 +45,17 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Classifies a statement by its text alone, without the session's settings or the server's objects.
     pub fn classify(sql: &[u8]) -> Self {
         Self { class: class(sql), effect: effect(sql), uses_clock: uses_clock(sql) }
     }
 }
 
-/// First words of statements that commit the open transaction.
 #[rustfmt::skip]
 const COMMITTING: [&str; 14] = [
     "ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "REPAIR", "FLUSH",
     "RESET", "INSTALL", "UNINSTALL",
 ];
 
-/// Returns what `sql` does to its connection's transaction.
 pub fn effect(sql: &[u8]) -> Effect {
     let first: Vec<Part> = code_tokens(sql)
         .take(5)
@@ -103,9 +91,8 @@ pub fn effect(sql: &[u8]) -> Effect {
     Effect::Inside
 }
 
-/// Returns the schema of `USE name`.
-///
-/// The client's own command also takes names like `my-db` without quotes, up to a space or a `;`.
+/// Returns the schema of `USE name`. The client's own command also takes names like `my-db` without quotes, up to a
+/// space or a `;`.
 pub fn used_schema(sql: &[u8], dialect: Dialect) -> Option<Cow<'_, [u8]>> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "USE") {
@@ -143,11 +130,9 @@ struct Part<'a> {
     kind: Kind,
     text: &'a [u8],
     end: usize,
-    /// The version of the comment around it.
     version: Option<u64>,
 }
 
-/// Returns what `sql` does to the server, by its text alone.
 pub fn class(sql: &[u8]) -> Class {
     let mut class = None;
     for dialect in dialects(sql) {
@@ -179,7 +164,6 @@ fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
 
 struct Found {
     class: Class,
-    /// It is one statement and ends within a quote or a comment.
     cut: bool,
 }
 
@@ -320,7 +304,6 @@ fn class_of_set(parts: &[Part]) -> Class {
     scanned.map_or(Class::Session, Class::Write)
 }
 
-/// Returns the first thing that a plain read does not have. `verbs`: names of other statements count.
 fn scan(parts: &[Part], verbs: bool) -> Option<&'static str> {
     (0..parts.len()).find_map(|at| {
         let part = &parts[at];
@@ -339,7 +322,6 @@ fn scan(parts: &[Part], verbs: bool) -> Option<&'static str> {
     })
 }
 
-/// Returns why a call is not part of a plain read. None if it is harmless or not a call.
 fn call_of(parts: &[Part], at: usize, qualified: bool, call: bool) -> Option<&'static str> {
     let text = parts[at].text;
     let bare = match text {

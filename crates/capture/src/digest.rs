@@ -1,9 +1,6 @@
-//! Digests: groups statements that differ only in literals, layout and comments, like the server's `STATEMENT_DIGEST()`.
-//!
-//! Tokens are reduced as the server does it: a literal with its sign becomes `?`, a list of them `?, ...`, a row of them `(...)`,
-//! several rows `(...) /* , ... */`, the list after `IN` `(...)`. If versions differ, this follows the newest: 9.x drops a sign
-//! after `=` and a `;` at the end, 8.0 keeps them. The server digests the first 1024 bytes (`max_digest_length`), this the whole
-//! statement.
+//! Digests: groups statements that differ only in literals, layout and comments, like the server's
+//! `STATEMENT_DIGEST()`. A literal becomes `?`, a list of them `?, ...`, a row `(...)`, several rows `(...) /* , ...
+//! */`. If versions differ, this follows the newest. The server digests the first 1024 bytes, this the whole statement.
 
 use bakeoff_wire::dialect::{Dialect, MultiByte};
 use sha2::{Digest as _, Sha256};
@@ -23,11 +20,9 @@ const IDENT: Id = 307;
 const CHARSET: Id = 308;
 const HINT_BEGIN: Id = 309;
 const HINT_END: Id = 310;
-/// The name of a hint. Encoded like an identifier, printed without quotes.
 const HINT_NAME: Id = 311;
 const NONE: Id = 0;
 
-/// Character sets of introducers: `_utf8mb4'…'`.
 const CHARSETS: &[&str] = &[
     "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
     "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
@@ -35,7 +30,6 @@ const CHARSETS: &[&str] = &[
     "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
 ];
 
-/// Computes digests, reusing its buffer.
 #[derive(Debug, Default)]
 pub struct Digester {
     /// Two bytes per token. After [`IDENT`] and [`HINT_NAME`] follow four bytes of length and the name.
@@ -45,7 +39,6 @@ pub struct Digester {
 }
 
 impl Digester {
-    /// Reads a statement. [`Digester::key`] is its digest until the next call.
     pub fn read(&mut self, sql: &[u8], dialect: Dialect) -> Facts {
         self.key.clear();
         self.floor = 0;
@@ -73,12 +66,10 @@ impl Digester {
         facts
     }
 
-    /// Returns the reduced tokens. Equal digests have equal keys.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Adds a token and returns its number before reduction.
     fn add(&mut self, sql: &[u8], token: Token, before: Id, in_hint: bool, multi_byte: MultiByte) -> Id {
         let text = &sql[token.start..token.end];
         match token.kind {
@@ -156,7 +147,6 @@ impl Digester {
         self.floor = self.key.len();
     }
 
-    /// Returns the last token (0) or the one before it (1), unless a name comes between.
     fn last(&self, back: usize) -> Id {
         let Some(at) = self.key.len().checked_sub(2 * (back + 1)).filter(|&at| at >= self.floor) else {
             return NONE;
@@ -168,7 +158,6 @@ impl Digester {
         self.key.truncate(self.key.len() - 2 * count);
     }
 
-    /// Adds a number. It absorbs the signs before it unless they are operators between two values.
     fn push_number(&mut self) {
         while matches!(self.last(0), PLUS | MINUS) && begins_expression(self.last(1)) {
             self.pop(1);
@@ -230,14 +219,12 @@ fn begins_expression(id: Id) -> bool {
     }
 }
 
-/// Whether `NULL` after this token is a value and not part of `IS NULL`, `NOT NULL` or a column's type.
 fn is_value_after(id: Id) -> bool {
     let named = &*NAMED;
     let also = [named.WHERE, named.HAVING, named.BY, named.DISTINCT, named.ALL, named.ON, named.BINARY];
     (begins_expression(id) && id != named.NOT) || also.contains(&id) || id == symbol(b":=")
 }
 
-/// Returns the text of a key as the server writes it: ``SELECT * FROM `t` WHERE `id` = ?``.
 pub fn text_of(key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len() * 2);
     let mut at = 0;

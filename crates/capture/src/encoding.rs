@@ -6,10 +6,8 @@ pub(crate) const MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 const PIECE: u64 = 64 << 10;
 
-/// Decodes one unit in its byte order.
 type Unit = fn([u8; 2]) -> u16;
 
-/// Decodes UTF-16, which it recognises by the byte order mark or the zero bytes, and removes UTF-8's mark.
 pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::new();
     input.by_ref().take(4).read_to_end(&mut head)?;
@@ -28,7 +26,6 @@ pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Rea
     })
 }
 
-/// Decodes UTF-16. Invalid units become U+FFFD.
 struct Utf16<R> {
     inner: R,
     unit: Unit,
@@ -37,7 +34,6 @@ struct Utf16<R> {
 }
 
 impl<R: Read> Utf16<R> {
-    /// Decodes the next piece. Returns false at the end.
     fn fill(&mut self) -> io::Result<bool> {
         let mut bytes = std::mem::take(&mut self.begun);
         let is_last = self.inner.by_ref().take(PIECE).read_to_end(&mut bytes)? == 0;
@@ -63,7 +59,6 @@ impl<R: Read> Read for Utf16<R> {
     }
 }
 
-/// Whether every line ends with `\r\n`. A few may in any log, within statements.
 pub(crate) fn has_windows_lines(head: &[u8]) -> bool {
     let mut ends = memchr::memchr_iter(b'\n', head).peekable();
     ends.peek().is_some() && ends.all(|end| end > 0 && head[end - 1] == b'\r')

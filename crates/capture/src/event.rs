@@ -4,29 +4,21 @@ use bakeoff_wire::dialect::Dialect;
 
 use crate::lexer::{code_tokens, is_word};
 
-/// What a connection did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogCommand {
-    /// Sent a statement as text.
     #[default]
     Query,
-    /// Ran a prepared statement. The log has its values in the text.
     Execute,
     /// Prepared a statement with `?`, or sent `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. The execution is a separate event.
     Prepare,
-    /// Connected, or changed its user.
     Connect,
-    /// Reset the session, with the same user and schema.
     Reset,
     Quit,
-    /// Changed the default schema.
     InitDb,
-    /// Sent another command, such as Ping, Statistics or Close stmt.
     Other,
 }
 
 impl LogCommand {
-    /// Returns the name in the general log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Query => "Query",
@@ -65,36 +57,26 @@ pub struct Event {
     pub connection: Option<u64>,
     pub start_us: Option<i64>,
     pub end_us: Option<i64>,
-    /// How long it took [µs].
     pub query_us: Option<u64>,
-    /// How long of that it waited for locks [µs].
     pub lock_us: Option<u64>,
     pub schema: Vec<u8>,
-    /// `user@host`.
     pub user: Vec<u8>,
     pub command: LogCommand,
-    /// The statement, the name of an administrator command, or a new schema.
     pub sql: Vec<u8>,
     pub rows_sent: Option<u64>,
     pub rows_examined: Option<u64>,
     pub rows_affected: Option<u64>,
-    /// The server's error number, or 0.
     pub errno: Option<u32>,
-    /// `SET insert_id`: the AUTO_INCREMENT value.
     pub insert_id: Option<u64>,
-    /// `SET last_insert_id`: the value of `LAST_INSERT_ID()`.
     pub last_insert_id: Option<u64>,
     /// The number of events it represents: the rate limit of the log, or 1.
     pub weight: u64,
     /// The log ends within the statement, or the statement is longer than [`STATEMENT_MAX`].
     pub cut: bool,
-    /// It ran inside a stored routine, whose call is also in the log.
     pub in_routine: bool,
     /// The text is a digest, which has no values to run it with.
     pub is_digest: bool,
-    /// The line on which the statement begins, from 1. Only in files of SQL.
     pub line: Option<u64>,
-    /// The session's dialect. Only in files of SQL.
     pub dialect: Dialect,
 }
 
@@ -102,7 +84,6 @@ pub struct Event {
 pub const STATEMENT_MAX: usize = 16 << 20;
 
 impl Event {
-    /// Empties the event and sets its weight to 1. Keeps the buffers.
     pub fn clear(&mut self) {
         let mut empty = Self {
             weight: 1,
@@ -117,7 +98,6 @@ impl Event {
         *self = empty;
     }
 
-    /// Appends to the statement, up to [`STATEMENT_MAX`].
     pub fn add_sql(&mut self, bytes: &[u8]) {
         self.add_sql_up_to(STATEMENT_MAX, bytes);
     }
@@ -129,19 +109,14 @@ impl Event {
     }
 }
 
-/// Receives the events of a log in order.
 pub trait Sink {
-    /// Takes an event, which the reader reuses afterwards.
     fn event(&mut self, event: &mut Event);
-    /// Counts bytes that belong to no event, such as the rest of one whose beginning is missing.
     fn skipped(&mut self, bytes: u64);
 }
 
-/// Reads a log piece by piece.
 pub trait LogReader {
     /// Reads a line with its newline, or a part of a line longer than the buffer. `begins`: the piece begins a line.
     fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink);
-    /// Ends the log.
     fn finish(&mut self, sink: &mut dyn Sink);
 }
 
@@ -156,19 +131,16 @@ pub(crate) fn is_file_header(line: &[u8]) -> bool {
         && memchr::memmem::find(line, b", Version: ").is_some()
 }
 
-/// Whether this is one of the two lines after [`is_file_header`].
 pub(crate) fn is_file_header_rest(line: &[u8]) -> bool {
     let is_heading = line.starts_with(b"Time") && memchr::memmem::find(line, b"Id Command").is_some();
     is_heading || line.starts_with(b"Tcp port: ") || line.starts_with(b"TCP Port: ")
 }
 
-/// Parses the decimal number at the beginning of `text`.
 pub(crate) fn number(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
 }
 
-/// Microseconds of a second. Times are microseconds since 1970.
 pub(crate) const SECOND_US: i64 = 1_000_000;
 
 fn days(year: i64, month: i64, day: i64) -> i64 {
@@ -180,14 +152,12 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Parses the digits behind a point. Returns microseconds and the number of digits.
 fn fraction_us(text: &[u8]) -> (u32, usize) {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let digit = |place: usize| text[..count].get(place).map_or(0, |digit| u32::from(digit - b'0'));
     ((0..6).fold(0, |sum, place| sum * 10 + digit(place)), count)
 }
 
-/// A time in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
     /// Microseconds since 1970. Read as UTC if it has no zone.
@@ -196,14 +166,12 @@ pub(crate) struct Moment {
     pub(crate) zoned: bool,
 }
 
-/// Reads a date and a time of day from the beginning of a text.
 struct Clock<'a> {
     text: &'a [u8],
     at: usize,
 }
 
 impl Clock<'_> {
-    /// Reads a number of at most `most` digits.
     fn digits(&mut self, most: usize) -> Option<i64> {
         let rest = self.text.get(self.at..)?;
         let count = rest.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
@@ -217,7 +185,6 @@ impl Clock<'_> {
         Some(found)
     }
 
-    /// Reads `2024-11-06`, `2024/11/6`, `20241106` or `241106`. Returns days since 1970.
     fn date(&mut self) -> Option<i64> {
         let count = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (year, month, day) = match count {
@@ -268,9 +235,7 @@ impl Clock<'_> {
     }
 }
 
-/// Parses `2024-11-06T09:57:35.187996Z`, and `051007  9:55:24` of MariaDB and servers up to 5.6, in the server's time zone.
-///
-/// Also accepts the separators of middleware and log shippers.
+/// Parses `2024-11-06T09:57:35.187996Z`, or `051007  9:55:24` in the server's time zone.
 pub(crate) fn moment(text: &[u8]) -> Option<Moment> {
     let mut clock = Clock { text, at: 0 };
     let days = clock.date()?;
@@ -289,9 +254,8 @@ pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000)?.checked_add(micros.into())
 }
 
-/// Whether a statement is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text.
-///
-/// These are not replayed: logs have the executed statement as a separate event, and newer ones lack the text of `PREPARE`.
+/// Whether a statement is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. These are not replayed: logs have the executed
+/// statement as a separate event.
 pub(crate) fn handles_prepared(sql: &[u8]) -> bool {
     let mut tokens = code_tokens(sql);
     let Some(first) = tokens.next() else { return false };

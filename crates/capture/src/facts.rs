@@ -5,24 +5,16 @@ use bakeoff_wire::dialect::Dialect;
 use crate::keywords::{self, Id, NAMED, symbol};
 use crate::lexer::{Kind, Token, is_one_of};
 
-/// What the tokens of a statement tell, apart from its digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The dialect in which its texts end.
     pub(crate) dialect: Dialect,
-    /// The first keyword, or 0.
     pub(crate) first: Id,
-    /// It has no tokens, or only comments.
     pub empty: bool,
-    /// It has a `?` in place of a value.
     pub parameter: bool,
-    /// It ends within a quote or a comment.
     pub cut: bool,
     /// It contains or changes a password.
     pub secret: bool,
-    /// A comment mentions passwords.
     pub secret_comment: bool,
-    /// It names an account: `bob@db1`.
     pub(crate) account: bool,
     /// `LOAD … LOCAL`: it needs a file of the client.
     pub local_file: bool,
@@ -30,7 +22,6 @@ pub struct Facts {
     pub for_server: bool,
     /// It takes or releases a lock that outlives transactions: `GET_LOCK`, `FLUSH TABLES WITH READ LOCK`.
     pub locks: bool,
-    /// `COMMIT`, or `ROLLBACK` without a savepoint.
     pub ends_transaction: bool,
 }
 
@@ -38,11 +29,9 @@ pub struct Facts {
 const WITH_SECRETS: [&str; 4] =
     ["rds_set_external_", "az_replication_change_", "setupExternalSource", "audit_log_encryption_password_set"];
 
-/// Collects facts from the tokens of one text.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) facts: Facts,
-    /// The first keyword of the current statement, or 0.
     first: Id,
     several: bool,
     before: Id,
@@ -59,7 +48,6 @@ impl Watch {
         }
     }
 
-    /// `id` is the token's number in the digest.
     pub(crate) fn token(&mut self, id: Id, token: Token, sql: &[u8]) {
         let text = &sql[token.start..token.end];
         let named = &*NAMED;
@@ -124,7 +112,6 @@ fn takes_server_file(first: Id, before: Id, text: &[u8], next: u8) -> bool {
     }
 }
 
-/// Whether a word after `SET`, a comma or `@@` assigns a global variable.
 fn sets_global(first: Id, earlier: Id, before: Id, text: &[u8]) -> bool {
     let target = if before == symbol(b"@@") { earlier } else { before };
     first == NAMED.SET
@@ -136,7 +123,6 @@ pub(crate) fn is_definition(first: Id) -> bool {
     first == NAMED.CREATE || first == NAMED.ALTER
 }
 
-/// Whether a word gives the statement a password.
 fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
     let named = &*NAMED;
     let changes_account =
@@ -190,7 +176,6 @@ fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
     is_definition(first) && (before == named.CONNECTION || mentions(text, b"identified") || gives_password(text))
 }
 
-/// Whether a text sets a password like tables of the engines SPIDER (`password "x"`) and CONNECT (`Password=x`).
 fn gives_password(text: &[u8]) -> bool {
     const WORD: &[u8] = b"password";
     let inner = &text[..text.len().saturating_sub(1)]; // a comment may end with the word, before the last quote
@@ -200,7 +185,6 @@ fn gives_password(text: &[u8]) -> bool {
     })
 }
 
-/// Whether `text` contains `word`, ignoring case.
 pub(crate) fn mentions(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|each| each.eq_ignore_ascii_case(word))
 }

@@ -1,7 +1,5 @@
-//! Reads general query logs, which have every command as it arrives but not its duration.
-//!
-//! A line with a time (or two tabs instead), a number and the name of a command begins an event. All other lines continue the
-//! statement. Up to 5.6 and in MariaDB times have neither a fraction nor a zone, and are read as UTC.
+//! Reads general query logs, which have every command as it arrives but not its duration. A line with a time (or two
+//! tabs), a number and the name of a command begins an event. All other lines continue the statement.
 
 use std::collections::HashMap;
 
@@ -30,7 +28,6 @@ struct Connection {
     session: SessionState,
 }
 
-/// Reads a general log line by line.
 #[derive(Debug, Default)]
 pub struct GeneralLog {
     event: Event,
@@ -40,7 +37,6 @@ pub struct GeneralLog {
     connections: HashMap<u64, Connection>,
 }
 
-/// The beginning of an event's first line, and its text.
 pub(crate) struct Prefix<'a> {
     time_us: Option<i64>,
     connection: u64,
@@ -48,9 +44,6 @@ pub(crate) struct Prefix<'a> {
     text: &'a [u8],
 }
 
-/// Parses a line that begins an event. None if it does not begin one.
-///
-/// Accepts spaces for tabs if the line has a time.
 pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
     let (time_us, rest) = if let Some(rest) = line.strip_prefix(b"\t\t") {
         (None, rest)
@@ -182,7 +175,6 @@ impl GeneralLog {
     }
 }
 
-/// Returns the text before the server's path in a file header. The path begins in the last word before the version.
 fn before_path(header: &[u8]) -> &[u8] {
     let is_path = header.starts_with(b"/") && !header.starts_with(b"/*") || header.get(1..3) == Some(b":\\");
     if is_path {
@@ -194,7 +186,6 @@ fn before_path(header: &[u8]) -> &[u8] {
     &header[..word + path]
 }
 
-/// Whether an incomplete last line can be the beginning of another event.
 fn is_begun_prefix(line: &[u8]) -> bool {
     let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"T:.Z+- \t".contains(byte);
     line.starts_with(b"\t\t") || moment(line).is_some() || line.iter().all(is_of_time)

@@ -11,12 +11,10 @@ use liblzma::read::XzDecoder;
 
 const BUFFER: usize = 64 << 10;
 
-/// Counts the bytes read from disk, before decompression.
 #[derive(Debug, Clone, Default)]
 pub struct ReadProgress(Arc<AtomicU64>);
 
 impl ReadProgress {
-    /// Returns the bytes read so far from all files.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -35,7 +33,6 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Opens a file, or standard input for `-`, and decompresses gzip, zstd and xz, recognised by content.
 pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + Send>> {
     let raw: Box<dyn Read + Send> =
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };

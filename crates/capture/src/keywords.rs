@@ -1,6 +1,5 @@
-//! Numbers the server's keywords and symbols. Synonyms (`SCHEMA`, `DATABASE`) have the same number.
-//!
-//! Source: `information_schema.KEYWORDS` and `STATEMENT_DIGEST_TEXT()` of MySQL 8.0 and 9.7.
+//! Numbers the server's keywords and symbols, from `information_schema.KEYWORDS` and `STATEMENT_DIGEST_TEXT()` of 8.0
+//! and 9.7. Synonyms have the same number.
 
 use std::sync::LazyLock;
 
@@ -11,12 +10,10 @@ pub(crate) const FIRST: Id = 512;
 
 const WORDS: &str = include_str!("keywords.txt");
 
-/// Words that are keywords only directly before a `(`.
 const FUNCTIONS: &str = "ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT \
     JSON_ARRAYAGG JSON_OBJECTAGG MAX MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP ST_COLLECT \
     SUBDATE SUBSTR SUBSTRING SUM SYSDATE SYSTEM_USER TRIM VARIANCE VAR_POP VAR_SAMP";
 
-/// `WORD=PRINTED`: synonyms, which are printed as the second.
 const SAME: &str = "ANY=SOME BIGINT=INT8 CHAR=CHARACTER COLUMNS=FIELDS CURRENT_DATE=CURDATE CURRENT_TIME=CURTIME \
     CURRENT_TIMESTAMP=NOW DATABASE=SCHEMA DATABASES=SCHEMAS DAY=SQL_TSI_DAY DEC=DECIMAL DESCRIBE=EXPLAIN \
     DISTINCT=DISTINCTROW DOUBLE=FLOAT8 FLOAT=FLOAT4 GEOMCOLLECTION=GEOMETRYCOLLECTION HOUR=SQL_TSI_HOUR INT=INTEGER \
@@ -25,7 +22,6 @@ const SAME: &str = "ANY=SOME BIGINT=INT8 CHAR=CHARACTER COLUMNS=FIELDS CURRENT_D
     REGEXP=RLIKE SECOND=SQL_TSI_SECOND SESSION_USER=SYSTEM_USER SQL_TSI_WEEK=WEEK SQL_TSI_YEAR=YEAR STD=STDDEV_POP \
     STDDEV=STDDEV_POP SUBSTR=SUBSTRING USER=SYSTEM_USER VARCHAR=VARCHARACTER VARIANCE=VAR_POP";
 
-/// Keywords that occur only in hints.
 const IN_HINTS: &str = "DUPSWEEDOUT FIRSTMATCH INTOEXISTS LOOSESCAN MATERIALIZATION";
 
 const SLOTS: usize = 4096;
@@ -33,13 +29,11 @@ const SLOTS: usize = 4096;
 struct Word {
     text: &'static str,
     id: Id,
-    /// A keyword only before `(`.
     function: bool,
 }
 
 struct Table {
     words: Vec<Word>,
-    /// Open addressing: 1 + index of a word, or 0.
     slots: Vec<u16>,
 }
 
@@ -69,7 +63,6 @@ impl Table {
         table
     }
 
-    /// Returns the index of an upper-case word.
     fn find(&self, upper: &[u8]) -> Option<usize> {
         let mut slot = slot_of(upper);
         loop {
@@ -94,7 +87,6 @@ fn slot_of(upper: &[u8]) -> usize {
 
 const LONGEST: usize = 40;
 
-/// Looks up a word. `before_parenthesis`: a `(` follows directly.
 pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
     if word.len() < 2 || word.len() > LONGEST {
         return None;
@@ -107,7 +99,6 @@ pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
     (!found.function || before_parenthesis).then_some(found.id)
 }
 
-/// Returns the number of a word that is in the table.
 fn id(word: &str) -> Id {
     keyword(word.as_bytes(), true).unwrap_or_else(|| panic!("{word} is not a keyword"))
 }
@@ -116,7 +107,6 @@ pub(crate) fn text(id: Id) -> &'static str {
     TABLE.words.get(usize::from(id.saturating_sub(FIRST))).map_or("", |word| word.text)
 }
 
-/// The number of a symbol of several characters is this plus its index.
 pub(crate) const SYMBOLS_FROM: Id = 256;
 pub(crate) const SYMBOLS: [&str; 12] = ["<=>", "->>", "<=", ">=", "!=", "<<", ">>", "&&", "||", ":=", "->", "@@"];
 
@@ -131,7 +121,6 @@ pub(crate) fn symbol(text: &[u8]) -> Id {
 
 macro_rules! named {
     ($($name:ident),* $(,)?) => {
-        /// Numbers of the keywords that this crate uses by name.
         #[derive(Debug)]
         #[expect(non_snake_case, reason = "named like the keywords")]
         pub(crate) struct Named { $(pub(crate) $name: Id),* }
@@ -148,7 +137,6 @@ named! {
 }
 
 impl Named {
-    /// Whether a statement that begins with this keyword is for the server itself.
     pub(crate) fn is_for_server(&self, first: Id) -> bool {
         let plain = [self.SHUTDOWN, self.RESTART, self.KILL, self.RESET, self.PURGE, self.STOP];
         plain.contains(&first) || [self.INSTALL, self.UNINSTALL, self.CLONE].contains(&first)

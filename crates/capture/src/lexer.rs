@@ -1,49 +1,36 @@
-//! Splits SQL text into tokens as MySQL's lexer does: words, literals, comments, hints, symbols.
-//!
-//! It never fails: a quote or comment that does not end becomes [`Kind::Cut`]. `"…"` is always a text, whatever the [`Dialect`].
+//! Splits SQL text into tokens as MySQL's lexer does. It never fails: a quote or comment that does not end becomes
+//! [`Kind::Cut`]. `"…"` is always a text, whatever the [`Dialect`].
 
 use std::borrow::Cow;
 
 use bakeoff_wire::dialect::{Dialect, MultiByte, Opaque, code_comment, opening};
 use memchr::memchr;
 
-/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// An unquoted identifier or keyword.
     Word,
-    /// An identifier in backticks.
     Quoted,
-    /// A number: `1`, `1.5e3`, `0x1F`, `0b1`.
     Number,
-    /// A literal in quotes: text, `N'…'`, `x'…'`, `b'…'`.
     Text,
     /// The name of a variable or a host after a single `@`.
     Host,
-    /// The `?` of a prepared statement.
     Parameter,
     /// A comment. For code in a comment, one token is the `/*!50003` or `/*M!` and another is the `*/`.
     Comment,
     /// `/*+` after `SELECT`, `INSERT`, `REPLACE`, `UPDATE` or `DELETE`. The hint's tokens follow.
     HintBegin,
-    /// The `*/` of a hint.
     HintEnd,
-    /// An operator or punctuation.
     Symbol,
-    /// A quote or comment that does not end.
     Cut,
 }
 
-/// A token and its place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
     pub start: usize,
-    /// Offset behind its last byte.
     pub end: usize,
 }
 
-/// Whether unquoted names and keywords can contain the byte.
 pub(crate) fn is_ident(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
@@ -52,15 +39,12 @@ fn is_space(byte: u8) -> bool {
     byte <= b' '
 }
 
-/// Iterates over the tokens of a statement.
 #[derive(Debug)]
 pub struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
-    /// Inside `/*! … */` or `/*M! … */`.
     in_version: bool,
     in_hint: bool,
-    /// A hint may follow the last token.
     takes_hint: bool,
     /// The last token was a single `@`.
     after_at: bool,
@@ -70,12 +54,10 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Reads `sql` in a server's default modes.
     pub fn new(sql: &'a [u8]) -> Self {
         Self::in_dialect(sql, Dialect::default())
     }
 
-    /// Reads `sql` in a session's dialect.
     pub fn in_dialect(sql: &'a [u8], dialect: Dialect) -> Self {
         Self {
             sql,
@@ -89,22 +71,18 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Iterates over the tokens without comments.
     pub fn code(self) -> impl Iterator<Item = Token> + 'a {
         self.filter(|token| token.kind != Kind::Comment)
     }
 
-    /// Whether the next token belongs to a hint.
     pub fn in_hint(&self) -> bool {
         self.in_hint
     }
 
-    /// Whether the next token belongs to a hint or to code in a comment.
     pub(crate) fn is_within_comment(&self) -> bool {
         self.in_hint || self.in_version
     }
 
-    /// Reads the rest in another dialect.
     pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
     }
@@ -132,7 +110,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads a comment, the opening of code in a comment, or the opening of a hint.
     fn comment(&mut self) -> Option<Token> {
         let rest = self.rest();
         if rest.starts_with(b"/*+") && self.takes_hint {
@@ -151,7 +128,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Returns the length up to the next single-byte character that `ends`.
     fn length_to(&self, ends: impl Fn(u8) -> bool) -> usize {
         self.dialect.multi_byte.find(self.rest(), 0, ends).unwrap_or(self.rest().len())
     }
@@ -161,7 +137,6 @@ impl<'a> Lexer<'a> {
         self.token(Kind::Word, len)
     }
 
-    /// Reads what begins with a digit, or with a point before one.
     fn number(&mut self) -> Token {
         let rest = self.rest();
         let digits =
@@ -210,7 +185,6 @@ impl<'a> Lexer<'a> {
         self.token(Kind::Symbol, len)
     }
 
-    /// Reads the token that begins here; spaces have been skipped.
     fn read(&mut self) -> Token {
         let byte = self.peek(0);
         let next = self.peek(1);
@@ -246,7 +220,6 @@ impl<'a> Lexer<'a> {
         self.at > 0 && (is_ident(self.sql[self.at - 1]) || self.sql[self.at - 1] == b'`')
     }
 
-    /// Reads the name of a variable or host.
     fn host(&mut self) -> Option<Token> {
         let len = self.length_to(|byte| !is_ident(byte) && byte != b'.');
         (len > 0).then(|| self.token(Kind::Host, len))
@@ -280,15 +253,12 @@ impl Iterator for Lexer<'_> {
     }
 }
 
-/// Iterates over the tokens of a statement without its comments, in a server's default modes.
 pub fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
     Lexer::new(sql).code()
 }
 
-/// Returns the dialect, or if that leaves a text open, the first other one in which every text ends.
-///
-/// The session may have set NO_BACKSLASH_ESCAPES or a character set before the log began. Valid UTF-8 is never read as another
-/// character set.
+/// Returns the dialect, or if that leaves a text open, the first other one in which every text ends. Valid UTF-8 is
+/// never read as another character set.
 pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
     let ends = |dialect: &Dialect| !Lexer::in_dialect(sql, *dialect).any(|token| token.kind == Kind::Cut);
     if memchr(b'\\', sql).is_none() || ends(&dialect) {
@@ -301,12 +271,10 @@ pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
     sets.chain([plain]).find(ends).unwrap_or(dialect)
 }
 
-/// Whether `word` is one of these, ignoring case.
 pub(crate) fn is_one_of(word: &[u8], words: &[&str]) -> bool {
     words.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes()))
 }
 
-/// Returns the name between backticks, with doubled ones made single.
 pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
     let (mut plain, mut rest) = (Vec::new(), inner);
@@ -321,7 +289,6 @@ pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// Whether the token is this word, ignoring case.
 pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
 }

@@ -16,7 +16,6 @@ const BUFFER: usize = 256 << 10;
 /// Bytes at the beginning of a file that tell its format.
 const HEAD: u64 = 1 << 20;
 
-/// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Slow,
@@ -27,7 +26,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Slow => "slow",
@@ -46,15 +44,12 @@ impl Format {
     }
 }
 
-/// Divides files into lines for a reader.
 struct Feed<'a> {
     sink: &'a mut dyn Sink,
     reader: Option<Box<dyn LogReader>>,
     /// A line whose end has not been read yet, perhaps because it is in the next file. At most [`BUFFER`] bytes.
     buffer: Vec<u8>,
-    /// `buffer` begins a line. False within a line longer than the buffer.
     begins: bool,
-    /// Every line of the file ends with `\r\n`.
     is_windows: bool,
 }
 
@@ -63,7 +58,6 @@ impl Feed<'_> {
         input.take((BUFFER - self.buffer.len()) as u64).read_to_end(&mut self.buffer)
     }
 
-    /// Gives the reader every complete line, and a line that fills the buffer.
     fn pass_on(&mut self) {
         let Some(reader) = &mut self.reader else { return };
         let mut at = 0;
@@ -102,9 +96,7 @@ impl Feed<'_> {
     }
 }
 
-/// Reads the logs as if they were one file and gives every event to the sink. Returns the formats in order.
-///
-/// A log may be split into files anywhere. The format changes at a file whose content shows another one.
+/// Reads the logs as if they were one file. Returns the formats in order. A log may be split into files anywhere.
 pub fn read_logs(
     paths: &[PathBuf],
     format: Option<Format>,
@@ -147,12 +139,10 @@ fn first_line(head: &[u8]) -> &[u8] {
     &head[..memchr::memchr(b'\n', head).unwrap_or(head.len())]
 }
 
-/// Removes the byte order mark of a log that was appended to another one.
 fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(MARK).filter(|rest| begins_log(rest)).unwrap_or(line)
 }
 
-/// Whether a file begins with a log's header or with an event.
 fn begins_log(head: &[u8]) -> bool {
     let line = first_line(head);
     is_file_header(line)
@@ -162,7 +152,6 @@ fn begins_log(head: &[u8]) -> bool {
         || (!line.starts_with(b"\t") && general_log::prefix(line).is_some())
 }
 
-/// Detects the format of a log by its first megabyte. None if it looks like none of them.
 pub fn detect(head: &[u8]) -> Option<Format> {
     let mut header = false;
     for line in head.split_inclusive(|byte| *byte == b'\n') {

@@ -29,25 +29,18 @@ const DIGESTS_MAX: usize = 20_000;
 
 /// Bytes of a digest's key that are compared directly. The rest is compared by its SHA-256.
 const KEY_MAX: usize = 4096;
-/// Bytes of a digest's text and of a sample that are kept.
 const TEXT_MAX: usize = 8192;
 /// Longest latency that is recorded, one day [µs]. Longer ones are recorded as this.
 const LONGEST_US: u64 = 86_400_000_000;
 
-/// What to capture.
 #[derive(Debug, Clone, Default)]
 pub struct CaptureJob {
-    /// The logs in order. `-` is standard input.
     pub logs: Vec<PathBuf>,
-    /// The file to write.
     pub output: PathBuf,
-    /// Replace literals.
     pub redact: bool,
-    /// The format of the logs, or None to detect it.
     pub format: Option<Format>,
 }
 
-/// Reads the logs and writes the capture, which gets its name only when it is complete.
 pub fn capture(job: &CaptureJob, progress: &ReadProgress) -> Result<Summary, Error> {
     let cannot_write = |error: io::Error| Error::Write { path: job.output.clone(), reason: error.to_string() };
     let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: job.redact };
@@ -64,7 +57,6 @@ pub fn capture(job: &CaptureJob, progress: &ReadProgress) -> Result<Summary, Err
     Ok(Summary { header, overall, digests })
 }
 
-/// Sends lines to a thread that compresses and writes them.
 struct Lines<W: Write + Send + 'static> {
     batch: Vec<u8>,
     sender: Option<SyncSender<Vec<u8>>>,
@@ -91,7 +83,6 @@ impl<W: Write + Send + 'static> Lines<W> {
         }
     }
 
-    /// Sends the batch. If the writer has failed, `finish` returns its error.
     fn send(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_BYTES));
         if let Some(sender) = &self.sender
@@ -108,14 +99,12 @@ impl<W: Write + Send + 'static> Lines<W> {
     }
 }
 
-/// Writes and counts events. Memory grows only with the number of connections and digests.
 pub struct Recorder<W: Write + Send + 'static> {
     lines: Lines<W>,
     totals: Totals,
     digester: Digester,
     sessions: HashMap<u64, SessionState>,
     redactor: Option<Redactor>,
-    /// The statement as it is written, if it was changed.
     changed: Vec<u8>,
 }
 
@@ -131,7 +120,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
         })
     }
 
-    /// Writes the totals and ends the capture.
     pub fn finish(self, formats: &[Format]) -> io::Result<(W, Vec<DigestTotals>, Overall)> {
         let (digests, mut overall) = self.totals.finish();
         overall.formats = formats.iter().map(|format| format.name().to_owned()).collect();
@@ -139,7 +127,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
         Ok((out, digests, overall))
     }
 
-    /// Records anything other than a statement.
     fn command(&mut self, event: &mut Event) {
         self.totals.overall.commands += 1;
         if let Some(connection) = event.connection
@@ -155,7 +142,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
         self.lines.add(&line);
     }
 
-    /// Writes a statement without its secrets to `changed`. Returns false if nothing had to be changed.
     fn prepare_text(&mut self, facts: &Facts, sql: &[u8]) -> bool {
         if facts.secret {
             strike_out(sql, facts.dialect, &mut self.changed);
@@ -170,7 +156,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
     }
 }
 
-/// Returns why an event cannot be replayed.
 fn reason(event: &Event, facts: &Facts) -> Option<&'static str> {
     let reasons = [
         (facts.secret, "password"),
@@ -253,7 +238,6 @@ impl Totals {
         }
     }
 
-    /// Counts a statement and returns the index of its group.
     fn statement(&mut self, key: &[u8], event: &Event, sql: &[u8], reason: Option<&'static str>) -> usize {
         let at = self.group_of(key);
         let group = &mut self.groups[at];
@@ -317,7 +301,6 @@ impl Totals {
         self.groups.len() - 1
     }
 
-    /// Sorts the digests by total time, or by frequency if no times are known.
     fn finish(mut self) -> (Vec<DigestTotals>, Overall) {
         let mut digests: Vec<DigestTotals> = self.groups.into_iter().map(Group::finish).collect();
         digests.sort_by(|one, other| {
@@ -329,7 +312,6 @@ impl Totals {
     }
 }
 
-/// Two significant digits: exact to 1 %.
 fn times() -> Histogram<u64> {
     Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are valid"))
 }
@@ -345,7 +327,6 @@ impl Group {
     }
 }
 
-/// Shortens a text to [`TEXT_MAX`] bytes and a `…`.
 fn shortened(text: &str) -> String {
     if text.len() <= TEXT_MAX {
         return text.to_owned();

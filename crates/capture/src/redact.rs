@@ -12,10 +12,8 @@ use crate::facts::{Facts, is_definition, names_user};
 use crate::keywords::NAMED;
 use crate::lexer::{Kind, Lexer, Token, is_one_of};
 
-/// Replaces every literal of a statement with a password.
 const STRUCK_OUT: &[u8] = b"'***'";
 
-/// Copies a statement without its literals, accounts and comments that are not code.
 pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     copy(sql, dialect, out, |token, _, of_account, out| match token.kind {
         Kind::Text | Kind::Number | Kind::Cut | Kind::Host => out.extend_from_slice(STRUCK_OUT),
@@ -40,9 +38,8 @@ fn keep_frame(sql: &[u8], comment: Token, out: &mut Vec<u8>) {
     }
 }
 
-/// Copies a statement with the space between its tokens.
-///
-/// `write` gets each token, the keyword before it, and whether it is the user or host of an account.
+/// Copies a statement with the space between its tokens. `write` gets each token, the keyword before it, and whether it
+/// names an account.
 fn copy(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>, mut write: impl FnMut(Token, &[u8], bool, &mut Vec<u8>)) {
     out.clear();
     let mut at = 0;
@@ -79,10 +76,8 @@ impl Redactor {
         Ok(Self { key })
     }
 
-    /// Copies `sql` to `out` without comments and with its literals and accounts (`bob@db1`) replaced.
-    ///
-    /// It keeps what would change the statement's nature: numbers after `LIMIT` and `OFFSET`, those in definitions (lengths of
-    /// columns) up to a `SELECT`, and the values of system variables.
+    /// Copies `sql` without comments and with its literals and accounts (`bob@db1`) replaced. It keeps numbers after
+    /// `LIMIT` and `OFFSET`, those in definitions up to a `SELECT`, and the values of system variables.
     pub fn redact(&self, sql: &[u8], facts: &Facts, out: &mut Vec<u8>) {
         let named = &*NAMED;
         let mut defines = is_definition(facts.first);
@@ -131,9 +126,7 @@ impl Redactor {
         out.extend(digits.iter().map(|_| allowed[random.random_range(0..allowed.len())]));
     }
 
-    /// Replaces letters by letters, digits by digits and other characters by ones of the same length.
-    ///
-    /// Dates stay dates, punctuation stays.
+    /// Replaces letters by letters, digits by digits and other characters by ones of the same length. Dates stay dates.
     fn replace(&self, content: &[u8], multi_byte: MultiByte, out: &mut Vec<u8>) {
         if let Some(digits) = content.strip_prefix(b"0x").or(content.strip_prefix(b"0b")) {
             out.extend_from_slice(&content[..2]);
@@ -171,7 +164,6 @@ fn sets_variables(sql: &[u8], dialect: Dialect) -> bool {
     !second.is_some_and(|token| is_one_of(text(token), &["statement", "@"])) && tokens.all(|token| text(token) != b"@")
 }
 
-/// Whether the letter at `at` is an exponent's, as in `1.5e10`.
 fn is_exponent(content: &[u8], at: usize) -> bool {
     let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-');
     at > 0 && content[..at].iter().all(is_of_number) && content[at + 1..].iter().all(is_of_number)
@@ -205,7 +197,6 @@ fn replace_character(piece: &[u8], multi_byte: MultiByte, random: &mut ChaCha8Rn
     let mut push =
         |ranges: &[RangeInclusive<u8>]| out.extend(ranges.iter().map(|range| random.random_range(range.clone())));
     match (multi_byte, piece.len()) {
-        // Rows of kanji and hanzi without gaps.
         (MultiByte::Sjis, 2) => push(&[0x89..=0x97, 0x9f..=0xfc]),
         (MultiByte::Gbk | MultiByte::Gb18030, 2) => push(&[0xb0..=0xd6, 0xa1..=0xfe]),
         (MultiByte::Big5, 2) => push(&[0xa4..=0xc5, 0xa1..=0xfe]),
@@ -226,7 +217,6 @@ fn replace_character(piece: &[u8], multi_byte: MultiByte, random: &mut ChaCha8Rn
     }
 }
 
-/// Returns the first character of `content`: an escape, a character of several bytes, or a byte.
 fn piece_at(content: &[u8], multi_byte: MultiByte) -> &[u8] {
     let len = match (multi_byte, content[0]) {
         (_, b'\\') => return &content[..content.len().min(2)],

@@ -9,7 +9,6 @@ use crate::lexer::{Kind, Lexer, code_tokens, is_word};
 
 const COLLATION: &str = "collation_connection";
 
-/// Variables that change what a statement does, and their names in a capture.
 const VARIABLES: [(&str, &str); 14] = [
     ("sql_mode", "sql_mode"),
     ("autocommit", "autocommit"),
@@ -30,22 +29,18 @@ const VARIABLES: [(&str, &str); 14] = [
 /// SQL modes that include ANSI_QUOTES in MariaDB or any version of MySQL.
 const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
 
-/// The known variables of one session. Values are as written, without quotes.
 #[derive(Debug, Clone, Default)]
 pub struct SessionState {
     values: BTreeMap<&'static str, String>,
-    /// The values as a JSON object. None if no value is known.
     json: Option<Box<RawValue>>,
     dialect: Dialect,
 }
 
 impl SessionState {
-    /// Returns the state as a JSON object. None if no variable is known.
     pub fn json(&self) -> Option<&RawValue> {
         self.json.as_deref()
     }
 
-    /// Reads the state of an event's session from a capture. Unknown variables are ignored.
     pub fn from_json(json: Option<&RawValue>) -> Self {
         let read: BTreeMap<String, String> =
             json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default();
@@ -55,18 +50,15 @@ impl SessionState {
         Self { dialect: dialect(&values), values, json: json.map(ToOwned::to_owned) }
     }
 
-    /// Returns the known variables and their values as written.
     pub fn values(&self) -> &BTreeMap<&'static str, String> {
         &self.values
     }
 
-    /// Whether a statement outside of a transaction commits itself, which is the server's default.
     pub fn autocommit(&self) -> bool {
         let is_off = |value: &String| ["0", "off", "false"].iter().any(|off| value.eq_ignore_ascii_case(off));
         !self.values.get("autocommit").is_some_and(is_off)
     }
 
-    /// Returns how the server reads the session's statements, as far as is known.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }

@@ -1,22 +1,15 @@
-//! Reads slow query logs of MySQL 5.5 to 9.x, Percona Server and MariaDB.
-//!
-//! An event is a head of `# ` lines, `use DB;` if the schema changed, `SET timestamp=N;`, and the statement with its `;`. A head
-//! begins with `# Time:`, `# User@Host:` or, in a short log, `# Query_time:`. Each is recognised by its form alone, so a log can
-//! begin and end anywhere, but a statement that contains such lines is split there. The head's `Key: value` pairs are found by
-//! key, whatever separates them.
-//!
-//! MariaDB can write warnings at the end of the head (`log_slow_verbosity=warnings`). Their texts are data and may look like whole
-//! events. They end at the first `SET timestamp=N;` with the second in which the event was written.
-//!
-//! bakeoff writes what it reads from a running server in the same format, with three additions: `Statement_bytes: N` keeps a
-//! statement whole, `Digest_text: Yes` marks a digest, and `SET timestamp=DEFAULT;` stands for an unknown time.
+//! Reads slow query logs of MySQL 5.5 to 9.x, Percona Server and MariaDB. An event is a head of `# ` lines, `use DB;`
+//! if the schema changed, `SET timestamp=N;`, and the statement with its `;`. Each line of a head is recognised by its
+//! form alone, so a log can begin and end anywhere. MariaDB may write warnings at the end of the head, whose texts may
+//! look like whole events. They end at the first `SET timestamp=N;` with the second in which the event was written.
+//! bakeoff writes digests of running servers in this format, with `Statement_bytes: N`, `Digest_text: Yes` and `SET
+//! timestamp=DEFAULT;`.
 
 use crate::event::{
     Event, LogCommand, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
 use crate::event::{SECOND_US, moment, seconds_us};
 
-/// Known keys, matched ignoring case. Other keys are skipped and do not end a schema's name.
 #[rustfmt::skip]
 const KEYS: [&str; 24] = [
     "Query_time", "Lock_time", "Rows_sent", "Rows_examined", "Rows_affected", "Rows_read", "Id", "Thread_id", "Schema",
@@ -35,9 +28,7 @@ const WARNINGS_MAX: usize = 1 << 20;
 enum Place {
     #[default]
     Outside,
-    /// In the `# ` lines.
     Head,
-    /// After `SET timestamp`, or in the statement.
     Sql,
 }
 
@@ -45,12 +36,10 @@ enum Place {
 #[derive(Debug, Default)]
 struct Warnings {
     text: Vec<u8>,
-    /// Bytes since the last warning began.
     since: usize,
     has_head: bool,
 }
 
-/// Reads a slow log line by line.
 #[derive(Debug, Default)]
 pub struct SlowLog {
     event: Event,
@@ -63,13 +52,11 @@ pub struct SlowLog {
     last_us: Option<i64>,
     /// `# Time:` of this head, if it has no time zone [µs].
     local_us: Option<i64>,
-    /// The schema of the last `use` of any connection.
     schema: Vec<u8>,
     has_schema: bool,
     /// The schema's name reached the end of its line, so it may contain a newline.
     schema_is_open: bool,
     warnings: Option<Warnings>,
-    /// Lines that looked like warnings are being read again as ordinary lines.
     is_plain: bool,
     /// Bytes of the statement still to come, or 0 if the head does not tell.
     to_come: usize,
@@ -132,7 +119,6 @@ impl LogReader for SlowLog {
 }
 
 impl SlowLog {
-    /// Removes an incomplete last line after a `;`: the beginning of the next head.
     fn drop_begun_head(&mut self) {
         let sql = &self.event.sql;
         let begin = memchr::memrchr(b'\n', sql).map_or(0, |end| end + 1);
@@ -203,7 +189,6 @@ impl SlowLog {
         }
     }
 
-    /// Takes the text as the rest of a schema's name with a newline, if it can be one.
     fn schema_line(&mut self, text: &[u8]) -> bool {
         let goes_on = self.schema_is_open
             && self.event.schema.len() < SCHEMA_MAX
@@ -280,9 +265,8 @@ impl SlowLog {
         }
     }
 
-    /// Whether `SET timestamp` has the second in which the event was written, which the text of a warning cannot know.
-    ///
-    /// Returns `default` if the log has not told any time yet.
+    /// Whether `SET timestamp` has the second in which the event was written. `default` if the log has not told any
+    /// time yet.
     fn is_own_time(&self, default: bool) -> bool {
         const ZONE_STEP_US: i64 = 15 * 60 * SECOND_US;
         const ZONE_MAX_US: i64 = 14 * 3600 * SECOND_US;
@@ -325,7 +309,6 @@ impl SlowLog {
         }
     }
 
-    /// Reads `root[root] @ localhost [127.0.0.1]  Id:     7`.
     fn user_line(&mut self, text: &[u8]) {
         let Some(at) = memchr::memmem::find(text, b"] @ ") else {
             return;
@@ -342,7 +325,6 @@ impl SlowLog {
         self.fields(rest.get(address_end + 1..).unwrap_or_default());
     }
 
-    /// Reads `Key: value` pairs. A key right after a key has no value.
     fn fields(&mut self, line: &[u8]) {
         let mut at = 0;
         while let Some(key) = next_key(line, at) {
@@ -360,7 +342,6 @@ impl SlowLog {
         }
     }
 
-    /// Reads a schema's name, which may contain spaces and colons, up to the next key, and the fields after it.
     fn schema(&mut self, text: &[u8]) {
         let end = next_key(text, 0).map_or(text.len(), |key| key.begin);
         self.schema_is_open = end == text.len();
@@ -421,7 +402,6 @@ impl SlowLog {
     }
 }
 
-/// A key in a line, with the offsets of its name and its value.
 struct Key {
     name: &'static str,
     begin: usize,

@@ -7,12 +7,10 @@ use crate::session::SessionState;
 const WITH_BODY: [&str; 5] = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"];
 /// Objects whose definition contains none, but may use one of those words as a name.
 const WITHOUT_BODY: [&str; 6] = ["TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER"];
-/// Tokens that decide whether a statement may contain others: `CREATE DEFINER = CURRENT_USER() EVENT`.
 const BEGINNING: usize = 16;
 
-/// Returns the statements of a text. One that may contain others extends to the end of the text.
-///
-/// `session` is the state before the text.
+/// Returns the statements of a text. One that may contain others extends to the end of the text. `session` is the state
+/// before the text.
 pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let (mut from, mut beginning) = (0, Vec::new());

@@ -17,7 +17,6 @@ const DELIMITER: &[u8] = b"DELIMITER";
 /// The longest mark that must be seen whole.
 const LONGEST: usize = b"/*M!999999".len();
 
-/// Reads the statements of a file, which count as one connection's.
 #[derive(Debug)]
 pub struct SqlFile {
     event: Event,
@@ -27,7 +26,6 @@ pub struct SqlFile {
     schema: Vec<u8>,
     session: SessionState,
     dialect: Dialect,
-    /// The current line, from 1.
     line: u64,
     /// The end of the last piece, if its meaning depends on the next one: `\`, `*`, `-`, part of a delimiter or character.
     held: Vec<u8>,
@@ -151,7 +149,6 @@ impl SqlFile {
         self.held.extend_from_slice(&bytes[at..]);
     }
 
-    /// Returns the length of the delimiter or of the client's `\g` and `\G`.
     fn delimiter_at(&self, rest: &[u8]) -> Option<usize> {
         if rest.starts_with(&self.delimiter) {
             return Some(self.delimiter.len());
@@ -231,10 +228,9 @@ fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
 const SERVER_MAX: usize = 1 << 30;
 const PIECE: u64 = 1 << 20;
 
-/// Calls `see` with every statement of a file of SQL, plain or compressed, until it returns false.
-///
-/// `see` may change the text. A statement is cut if the file ends within it, or if it is longer than any server accepts.
-/// `delimiter` ends statements until the file sets another one. In mydumper's files it is `;` and a newline.
+/// Calls `see` with every statement of a file of SQL, plain or compressed, until it returns false. `see` may change the
+/// text. A statement is cut if the file ends within it, or if it is longer than any server accepts. `delimiter` ends
+/// statements until the file sets another one. In mydumper's files it is `;` and a newline.
 pub fn read_statements(
     path: &Path,
     delimiter: &str,
@@ -275,14 +271,12 @@ fn without_byte_order_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// Returns where the first token begins, other than a line comment.
 fn start_of_statement(sql: &[u8]) -> usize {
     let is_comment = |text: &[u8]| text.starts_with(b"#") || text.starts_with(b"--");
     let found = Lexer::new(sql).find(|token| !is_comment(&sql[token.start..token.end]));
     found.map_or(sql.len(), |token| token.start)
 }
 
-/// Whether the first word after comments begins a statement. If there are only comments, `goes_on` decides.
 pub(crate) fn looks_like_sql(head: &[u8], goes_on: bool) -> bool {
     const FIRST: &str = "ALTER ANALYZE BEGIN CALL CHANGE CHECK CHECKSUM COMMIT CREATE DELETE DELIMITER DESC DESCRIBE DO DROP \
         EXECUTE EXPLAIN FLUSH GRANT HANDLER INSERT KILL LOAD LOCK OPTIMIZE PREPARE PURGE RENAME REPAIR REPLACE RESET REVOKE \

@@ -2,7 +2,6 @@
 
 use crate::class::{Class, Effect, Statement};
 
-/// Whether a connection is in a transaction, as far as its statements tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransactionState {
     open: bool,
@@ -12,22 +11,17 @@ pub struct TransactionState {
     locked: bool,
 }
 
-/// Where a statement stands relative to its connection's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The transaction before it ends first.
     pub ends_before: bool,
-    /// The connection is in a transaction afterwards.
     pub stays: bool,
 }
 
 impl TransactionState {
-    /// The connection is in a transaction, or has tables locked.
     pub fn is_open(self) -> bool {
         self.open
     }
 
-    /// Takes the next statement of the connection.
     pub fn step(&mut self, statement: Statement, autocommit: bool) -> Step {
         let Statement { class, effect, .. } = statement;
         let implicit = self.open && !self.explicit;

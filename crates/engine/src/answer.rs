@@ -1,4 +1,4 @@
-//! The answers of `docs/reference/engine.md`: one JSON object a line, written from any thread; how slices and histograms are put into them.
+//! The answers of `docs/reference/engine.md`, one JSON object a line.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -117,7 +117,6 @@ impl Answer {
     }
 }
 
-/// How this binary was built, for reports.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Build {
     pub profile: &'static str,
@@ -127,7 +126,6 @@ pub struct Build {
 }
 
 impl Build {
-    /// Reads what `build.rs` found out, or `unknown`.
     pub fn current() -> Self {
         Self {
             profile: env!("BAKEOFF_PROFILE"),
@@ -148,9 +146,7 @@ pub struct OpenedArm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// At the event's start (closed loop).
     Service,
-    /// At its intended start (open loop).
     Response,
 }
 
@@ -184,7 +180,8 @@ impl MessageWriter {
         Self { out: Arc::new(Mutex::new(Box::new(out))) }
     }
 
-    /// Sends one answer. A failed write is ignored, because a reader that has gone away is noticed by the end of standard input.
+    /// Sends one answer. A failed write is ignored: a reader that has gone away is noticed by the end of standard
+    /// input.
     ///
     /// # Panics
     /// Never: every answer has a JSON form.

@@ -9,7 +9,6 @@ use bakeoff_load::net::{Client, ServerAddress, UNREAD_REPLY_BYTES};
 use crate::answer::OpenedArm;
 use crate::request::Arm;
 
-/// Limit for connecting, TLS and login together, from the contract.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Longest wait within a measured event, the contract's limit for a drain.
 const REPLY_LIMIT: Duration = Duration::from_secs(60);
@@ -18,15 +17,12 @@ const STATEMENT_LIMIT: Duration = Duration::from_secs(600);
 /// Longest wait within a command: an index over a big table takes as long as it takes.
 const COMMAND_REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// One server setup under test.
 #[derive(Debug, Clone)]
 pub struct OpenArm {
     pub name: String,
     pub address: Arc<ServerAddress>,
     pub server_pid: Option<i32>,
-    /// Uncounted events per hundred counted ones.
     pub slowdown_percent: f64,
-    /// Have the server refuse writes in every connection of a replay.
     pub read_only: bool,
     pub ignore_errors: Vec<u16>,
 }

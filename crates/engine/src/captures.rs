@@ -44,9 +44,8 @@ enum FormatName {
     Digests,
 }
 
-/// Runs the command: progress as JSON lines on standard error, the totals as one JSON object on standard output.
-///
-/// Exits with 0 when done, 2 for an unusable input, 3 for a file that cannot be read or written, 4 for one of an unknown format.
+/// Exits with 0 when done, 2 for an unusable input, 3 for a file that cannot be read or written, 4 for one of an
+/// unknown format.
 pub fn run(args: CaptureArgs) -> ExitCode {
     if args.output.is_none() && args.logs.len() > 1 {
         let _ = writeln!(io::stderr(), "bakeoff-engine: without --output, give one capture and no logs");
@@ -94,7 +93,7 @@ fn print(summary: &Summary) {
     let _ = out.flush();
 }
 
-/// Prints the lines of the events with more fields: `writes` on statements that are not plain reads, `transaction` with its number, and
+/// Prints the lines of the events with `writes` on statements that are not plain reads, `transaction` and
 /// `ends_session`.
 fn print_events(path: &Path) -> Result<(), Error> {
     let (_, mut lines) = capture_file::open(path)?;
@@ -141,7 +140,6 @@ fn more_fields(event: &EventLine, transactions: &mut Transactions) -> String {
     fields
 }
 
-/// The transactions of all connections, numbered from 1.
 #[derive(Default)]
 struct Transactions {
     open: HashMap<u64, (TransactionState, Option<u64>)>,
@@ -149,7 +147,6 @@ struct Transactions {
 }
 
 impl Transactions {
-    /// Returns the number of a statement's transaction.
     fn take(&mut self, connection: u64, statement: Statement, autocommit: bool) -> Option<u64> {
         let (state, number) = self.open.entry(connection).or_default();
         let step = state.step(statement, autocommit);
@@ -164,7 +161,6 @@ impl Transactions {
     }
 }
 
-/// Makes the capture and reports progress every fifth of a second.
 fn make(job: &CaptureJob) -> Result<Summary, Error> {
     let progress = ReadProgress::default();
     let total = job.logs.iter().map(|path| size_of(path)).sum::<Option<u64>>();
@@ -182,7 +178,6 @@ fn make(job: &CaptureJob) -> Result<Summary, Error> {
     made
 }
 
-/// Returns a file's size, or None for standard input and pipes.
 fn size_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|file| file.len())
 }

@@ -52,9 +52,6 @@ pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
 }
 
 /// Waits for all workers of a pool, or cuts them once the token is cancelled.
-///
-/// # Errors
-/// A worker's failure, unless the token is cancelled. Workers that do not end are reported as `stuck_what`.
 pub(crate) fn run_to_end(
     mut pool: WorkerPool,
     arm: &OpenArm,
@@ -73,10 +70,8 @@ pub(crate) fn run_to_end(
     }
 }
 
-/// Shortest time between two messages of one label.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The progress of one command, shared by its threads.
 pub(crate) struct CommandProgress {
     id: u64,
     arm: String,
@@ -88,7 +83,6 @@ pub(crate) struct CommandProgress {
 struct Label {
     done: u64,
     total: u64,
-    /// When the last message was sent, and what it reported as done.
     sent: Option<(Instant, u64)>,
 }
 
@@ -97,7 +91,6 @@ impl CommandProgress {
         Self { id, arm: arm.to_owned(), writer, labels: Mutex::default() }
     }
 
-    /// Adds what one thread finished of the whole command's `total`.
     pub(crate) fn add(&self, label: &str, done: u64, total: u64) {
         let mut labels = lock(&self.labels);
         let entry = labels.entry(label.to_owned()).or_default();
@@ -109,7 +102,6 @@ impl CommandProgress {
         }
     }
 
-    /// Sends what the interval held back.
     pub(crate) fn finish(&self) {
         let mut labels = lock(&self.labels);
         for (label, entry) in labels.iter_mut() {
@@ -117,7 +109,6 @@ impl CommandProgress {
         }
     }
 
-    /// Sends a message, under the lock so that messages come in order.
     fn send(&self, label: &str, entry: &mut Label) {
         if entry.sent.is_some_and(|(_, done)| done == entry.done) {
             return;

@@ -1,7 +1,5 @@
-//! `drive`: requests from standard input, one at a time, and answers to standard output.
-//!
-//! A reader thread receives the lines, so that `cancel` and the end of the input are noticed while a request runs. Requests run on the thread
-//! that called [`drive`], because workers inherit its CPU set.
+//! `drive`: requests from standard input, one at a time, and answers to standard output. A reader thread receives the
+//! lines. Requests run on the thread that called [`drive`], because workers inherit its CPU set.
 
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -27,7 +25,6 @@ use crate::probe::probe;
 use crate::request::{Body, Measure, ReplayWork, Request, Work};
 use crate::scripts::settings;
 
-/// Requests received and not yet answered, in order.
 struct Queue {
     state: Mutex<QueueState>,
     changed: Condvar,
@@ -40,17 +37,13 @@ struct QueueState {
     ended: bool,
 }
 
-/// A line that needs an answer: a request, or what is wrong with it.
 struct Line {
     request: Result<Request, (Option<u64>, Failure)>,
     cancel: Arc<CancelToken>,
 }
 
-/// Serves requests from `input` until it ends, or until a failure is fatal (exit status 1).
-///
-/// If the input ends while a request runs, the whole process ends at once, after thawing every frozen server. Nobody is left to read an
-/// answer, and the kernel closes the connections. The same happens when no line arrives for `silence_limit`: an input that comes over a
-/// network may stay open although the other side is gone.
+/// Serves requests from `input` until it ends, or until a failure is fatal (exit status 1). If the input ends while a
+/// request runs, or no line arrives for `silence_limit`, the process ends at once after thawing every server.
 pub fn drive(
     input: impl BufRead + Send + 'static,
     writer: &MessageWriter,
@@ -172,7 +165,6 @@ fn measure_scripts(
     measure(id, request, contenders, Job::scripts(bakeoff_script::reseed), writer, cancel)
 }
 
-/// Opens the capture, measures the cell and sends what failed.
 fn measure_replay(
     id: u64,
     request: &Measure,
@@ -221,7 +213,6 @@ fn measure_replay(
     Ok(done)
 }
 
-/// Runs the reader thread: queues every line and passes `cancel` to the oldest unanswered one.
 fn read(input: impl BufRead, queue: &Queue) {
     for line in input.split(b'\n') {
         let Ok(line) = line else { break };
@@ -253,7 +244,6 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for the next line. Returns None when the input has ended and all are done.
     fn next(&self) -> Option<Line> {
         let mut state = self.lock();
         loop {
@@ -280,7 +270,6 @@ impl Queue {
         }
     }
 
-    /// Ends the process when no line has come in for `limit`.
     fn exit_when_silent(&self, limit: Duration) {
         loop {
             let silent = self.lock().heard_at.elapsed();

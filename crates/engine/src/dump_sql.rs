@@ -16,36 +16,27 @@ const NO_CHARSET: u16 = 1115;
 const NO_COLLATION: u16 = 1273;
 const WRONG_VALUE: u16 = 1231;
 
-/// A name that a server does not know, and its replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Renamed {
     pub from: String,
-    /// Empty if nothing took its place.
     pub to: String,
 }
 
-/// Returns the first two words in upper case.
 fn first_words(sql: &[u8]) -> [String; 2] {
     let mut words = code_tokens(sql).map(|token| String::from_utf8_lossy(&sql[token.start..token.end]).to_uppercase());
     [words.next().unwrap_or_default(), words.next().unwrap_or_default()]
 }
 
-/// Objects of CREATE that can have a definer, and tables.
 const OBJECTS: [&str; 6] = ["TABLE", "VIEW", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
 
-/// What a statement of a dump does, for a load that can be resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Persists in the server: rows, definitions.
     Data,
-    /// Ends with the connection: variables, the default database, prepared statements.
     Session,
     Transaction,
-    /// Locks tables, which nobody else uses.
     Lock,
 }
 
-/// Classifies a statement by its first word.
 pub fn effect(sql: &[u8]) -> Effect {
     let [first, _] = first_words(sql);
     match first.as_str() {
@@ -89,7 +80,6 @@ pub fn without_definer(sql: &mut Vec<u8>, dialect: Dialect) {
     sql.drain(start..end);
 }
 
-/// Returns the statement that drops the table that `sql` creates. None if it creates none or the error names another one.
 pub fn drop_of_created(sql: &[u8], dialect: Dialect, error: &SqlError) -> Option<Vec<u8>> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "CREATE") || !is_word(sql, tokens.next()?, "TABLE") {
@@ -109,7 +99,6 @@ pub fn drop_of_created(sql: &[u8], dialect: Dialect, error: &SqlError) -> Option
         .then(|| [b"DROP TABLE IF EXISTS ", &sql[first.start..last.end]].concat())
 }
 
-/// Whether the token is one of these words, unquoted.
 fn is_one_of(sql: &[u8], token: Token, words: &[&str]) -> bool {
     token.kind == Kind::Word && words.iter().any(|word| is_word(sql, token, word))
 }
@@ -135,7 +124,6 @@ fn definer(sql: &[u8], dialect: Dialect) -> Option<(usize, usize)> {
     Some((found.start, end))
 }
 
-/// Whether a statement sets the session's time zone.
 pub fn sets_time_zone(sql: &[u8]) -> bool {
     let tokens: Vec<Token> = code_tokens(sql).take(100).collect();
     let is_set = tokens.first().is_some_and(|first| is_word(sql, *first, "SET"));
@@ -144,7 +132,6 @@ pub fn sets_time_zone(sql: &[u8]) -> bool {
     is_set && tokens.windows(2).any(assigns)
 }
 
-/// Disables the event that a statement creates. Returns false if it creates none.
 pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
     let Some(place) = event_state(sql, dialect) else { return false };
     if is_word(sql, place, "ENABLE") {
@@ -155,7 +142,6 @@ pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
     true
 }
 
-/// Finds the word of a CREATE EVENT that says whether the event runs, or the word before which it can be inserted.
 fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "CREATE") {
@@ -168,8 +154,7 @@ fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
     tokens.find(|&token| is_one_of(sql, token, &["ENABLE", "DISABLE", "COMMENT", "DO"]))
 }
 
-/// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode. Returns None if there is no
-/// replacement or the statement failed for another reason.
+/// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode, else None.
 pub fn translate(sql: &mut Vec<u8>, dialect: Dialect, error: &SqlError) -> Option<Renamed> {
     let from = error.message.rsplit('\'').nth(1)?.to_owned();
     let to = match error.code {
@@ -194,7 +179,6 @@ pub fn translate(sql: &mut Vec<u8>, dialect: Dialect, error: &SqlError) -> Optio
     (!places.is_empty()).then_some(Renamed { from, to })
 }
 
-/// Whether a token is the name, quoted or not, or a list of modes with it.
 fn holds(token: &[u8], name: &str, in_list: bool) -> bool {
     let inner = token.trim_ascii();
     let inner = match inner {
@@ -238,7 +222,6 @@ fn nearest(name: &str) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// Returns the start of a statement without its literals.
 pub fn beginning(sql: &[u8], dialect: Dialect) -> String {
     let mut digester = Digester::default();
     digester.read(&sql[..sql.len().min(400)], dialect);
@@ -249,8 +232,7 @@ pub fn beginning(sql: &[u8], dialect: Dialect) -> String {
 }
 
 /// Reads rows as MySQL Shell writes them and passes them to `see` as INSERTs, each with the line of its first row.
-///
-/// Escapes mean the same in SQL literals, so values are quoted as they are, with `'` doubled.
+/// Escapes mean the same in SQL literals.
 pub fn read_rows(
     input: &mut dyn BufRead,
     form: &DumpRows,
@@ -283,7 +265,6 @@ pub fn read_rows(
     Ok(())
 }
 
-/// Reads one row without its end. Returns false if there is none. An escaped line feed belongs to a value.
 fn read_row(input: &mut dyn BufRead, row: &mut Vec<u8>) -> io::Result<bool> {
     row.clear();
     loop {

@@ -24,17 +24,14 @@ use crate::dump_sql::{
 };
 use crate::request::{DumpFile, DumpRows, LoadDump};
 
-/// Settings of every connection before a file, whose own `SET` lines override them.
-///
-/// Like mysqldump, they turn checks off, because tables come in any order. Old rows may have zero dates, and `0` in an AUTO_INCREMENT column
-/// stays 0.
+/// Settings of every connection before a file, whose own `SET` lines override them. Like mysqldump, they turn checks
+/// off.
 const SESSION: [&str; 4] = [
     "SET SESSION sql_log_bin = 0",
     "SET SESSION foreign_key_checks = 0, unique_checks = 0",
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
     "SET SESSION autocommit = 1",
 ];
-/// The statement is only a comment.
 const EMPTY_QUERY: u16 = 1065;
 const UNKNOWN_VARIABLE: u16 = 1193;
 const UNKNOWN_DATABASE: u16 = 1049;
@@ -44,13 +41,11 @@ const UNKNOWN_TIME_ZONE: u16 = 1298;
 /// Databases, tables, columns, keys, routines, triggers or events that exist already, or no longer.
 const DONE_BEFORE: [u16; 16] =
     [1007, 1008, 1022, 1050, 1051, 1060, 1061, 1068, 1091, 1304, 1305, 1359, 1360, 1537, 1539, 1826];
-/// Most names replaced in one statement.
 const RENAMES_MAX: usize = 20;
 /// Retries of one statement after deadlocks. Each pause is [`DEADLOCK_PAUSE`] longer than the last; together they take 5 s.
 const DEADLOCKS_MAX: u32 = 100;
 const DEADLOCK_PAUSE: Duration = Duration::from_millis(1);
 
-/// What all files share.
 struct Shared {
     total: u64,
     address: Arc<ServerAddress>,
@@ -61,17 +56,12 @@ struct Shared {
     resumed: bool,
 }
 
-/// What was changed in the dump's statements.
 #[derive(Default)]
 struct Found {
     names: BTreeMap<String, String>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
-/// Loads the dump stage by stage, the files of a stage on several connections. Sends `progress` and `translated`.
-///
-/// # Errors
-/// The first statement that fails, with its file and line, or a file that cannot be read.
 pub fn load(
     id: u64,
     request: &LoadDump,
@@ -107,7 +97,6 @@ pub fn load(
 }
 
 impl Shared {
-    /// Runs one worker: file after file, each on its own connection.
     fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
         let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller));
         while context.gate.failure().is_none() {
@@ -136,7 +125,6 @@ impl Shared {
         *lock(&self.found).left_out.entry(reason).or_default() += 1;
     }
 
-    /// Records a replaced name. Returns both names, unless they mean the same.
     fn renamed(&self, renamed: Renamed) -> Option<[String; 2]> {
         let is_alias = |name: &str| name.replacen("utf8mb3", "utf8", 1);
         let Renamed { from, to } = renamed;
@@ -160,9 +148,7 @@ struct Loading<'a> {
     read: input::ReadProgress,
     reported: u64,
     failure: Option<Failure>,
-    /// Statements read, except those left out.
     statements: u64,
-    /// Line of the current statement, and how the server reads it.
     line: u64,
     dialect: Dialect,
     /// Why the session's time zone could not be set. Only events are loaded without it, because they do not run.
@@ -208,7 +194,6 @@ impl Loading<'_> {
         }
     }
 
-    /// Runs a statement of our own. A refusal names the file and line it was run for.
     fn run_named(&mut self, sql: &[u8]) -> Result<(), Failure> {
         self.run_one(sql).map_err(|error| self.refused(sql, &error))
     }
@@ -248,7 +233,6 @@ impl Loading<'_> {
         }
     }
 
-    /// Disables an event whose time zone the server does not know. Refuses any other data with that time zone.
     fn watch_time_zone(&mut self, sql: &mut Vec<u8>, effect: Effect) -> Result<(), Failure> {
         if effect == Effect::Session && sets_time_zone(sql) {
             self.unknown_zone = None;
@@ -274,7 +258,6 @@ impl Loading<'_> {
         })
     }
 
-    /// Keeps a failure. Returns whether to go on.
     fn keep(&mut self, outcome: Result<(), Failure>) -> bool {
         self.report();
         self.failure = outcome.err();
@@ -353,7 +336,6 @@ impl Loading<'_> {
         self.run_together(&[sql.as_bytes()]).map_err(|error| self.refused(sql.as_bytes(), &error))
     }
 
-    /// Runs statements in one transaction: the dump's own if it has begun one.
     fn run_together(&mut self, statements: &[&[u8]]) -> Result<(), SqlError> {
         if self.client.in_transaction() {
             return statements.iter().try_for_each(|sql| self.run_one(sql));

@@ -30,11 +30,9 @@ const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
 const CHUNK_LIMIT: Duration = Duration::from_secs(600);
 /// Sets of histograms that the workers of a replay share, because there can be a thousand operations.
 const REPLAY_SHARDS: usize = 4;
-/// When the request is cancelled, give up a drain that takes longer than this.
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// Look at the server's threads one by one only in slices of at least this length.
 const THREADS_FROM_NS: u64 = 100_000_000;
-/// How often a wait checks for a cancelled request.
 const POLL: Duration = Duration::from_millis(20);
 
 pub struct Contender<'a> {
@@ -48,14 +46,12 @@ struct Cell<'a> {
     writer: &'a MessageWriter,
     cancel: &'a CancelToken,
     arms: Vec<MeasuredArm>,
-    /// None for a script.
     replay: Option<Replay>,
     freezer: Freezer,
     /// When `started` was sent or, before that, when the request began [ns of the clock].
     started_ns: u64,
 }
 
-/// The coordinator's view of one arm.
 struct MeasuredArm {
     name: String,
     workers: ArmWorkers,
@@ -65,7 +61,6 @@ struct MeasuredArm {
     live: usize,
 }
 
-/// How a cell's blocks ended, and how many were whole.
 enum Ending {
     AtRest(u64),
     /// By a cancel that does not wait for workers, because they are being set up or their events take too long.
@@ -73,14 +68,11 @@ enum Ending {
 }
 
 pub struct Job {
-    /// Restarts the random streams.
     pub reseed: Reseed,
-    /// Source of the chunks. None for a script.
     pub replay: Option<Replay>,
 }
 
 impl Job {
-    /// For scripts, or a test's model of service times.
     pub fn scripts(reseed: Reseed) -> Self {
         Self { reseed, replay: None }
     }
@@ -129,7 +121,6 @@ impl MeasuredArm {
 }
 
 impl Cell<'_> {
-    /// Starts all threads of all arms at once and waits until they are ready.
     fn set_up(&mut self, contenders: Vec<Contender<'_>>, reseed: Reseed) -> Result<(), Failure> {
         for Contender { arm, workload } in contenders {
             let pairing = match self.request.placement {
@@ -202,7 +193,6 @@ impl Cell<'_> {
         }
     }
 
-    /// Runs blocks until the length is reached, the request is cancelled or an arm has no workers left.
     fn run(&mut self) -> Result<Ending, Failure> {
         if self.cancel.is_cancelled() {
             return Ok(Ending::CutShort(0));
@@ -245,12 +235,10 @@ impl Cell<'_> {
         }
     }
 
-    /// Replay: reads what the next block runs. Returns false at the capture's end.
     fn next_chunks(&mut self) -> Result<bool, Failure> {
         self.replay.as_mut().map_or(Ok(true), Replay::advance)
     }
 
-    /// Whether a turn has no work, as in the last block of a capture.
     fn has_nothing(&self, turn: u64) -> bool {
         let replay = self.replay.as_ref();
         replay.is_some_and(|replay| replay.block.chunk(turn).statements == 0)
@@ -331,19 +319,16 @@ impl Cell<'_> {
         })
     }
 
-    /// Ends all workers because of a failure. Returns it, made fatal if a thread does not end.
     fn abandon(self, failure: Failure) -> Failure {
         self.arms.into_iter().fold(failure, |failure, arm| arm.workers.abandon(failure))
     }
 
-    /// Cuts all workers short and discards their histograms.
     fn give_up(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
         let failure = self.abandon(Failure::new(Code::Internal, "cancelled"));
         if failure.fatal { Err(failure) } else { Ok(done) }
     }
 
-    /// Ends all workers, sends the histograms and returns `done`.
     fn finish(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
         let (names, workers): (Vec<_>, Vec<_>) = self.arms.into_iter().map(|arm| (arm.name, arm.workers)).unzip();
@@ -368,7 +353,6 @@ impl Cell<'_> {
 }
 
 impl Measure {
-    /// The slice of one turn of a block, which starts now.
     fn slice(&self, (block, turn): (u64, u64), start_ns: u64, live: usize, starts: Option<Vec<u64>>) -> Slice {
         let guard_end_ns = start_ns + self.guard_ns;
         let deadline_ns = match self.replay() {
@@ -385,9 +369,8 @@ fn not_paired(reason: String) -> Failure {
     Failure::new(Code::NotPaired, format!("connections cannot be paired: {reason}"))
 }
 
-/// Waits for the end of a running slice. Returns how many workers live, or None if a cancel ended the wait.
-///
-/// The wait is one sleep until well after the slice's end, because the coordinator must not disturb what it measures.
+/// Waits for the end of a running slice. Returns how many workers live, or None if a cancel ended the wait. It is one
+/// sleep until well after the slice's end, so that the coordinator does not disturb what it measures.
 fn drained(request: &Measure, cancel: &CancelToken, arm: &MeasuredArm) -> Result<Option<usize>, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
     let drain = if request.replay().is_some() { CHUNK_LIMIT } else { DRAIN_LIMIT };

@@ -1,6 +1,5 @@
-//! `probe`: the round trip and the throughput of one TCP connection to the host of the servers.
-//!
-//! The other end listens where the servers will. It reads the token, echoes every `p`, and after a `b` sends until its time is up.
+//! `probe`: the round trip and the throughput of one TCP connection to the servers' host. The other end reads the
+//! token, echoes every `p`, and after a `b` sends until its time is up.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -17,19 +16,12 @@ const ROUND_TRIPS: usize = 300;
 const ROUND_TRIPS_LIMIT: Duration = Duration::from_secs(3);
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// What a probe found.
 #[derive(Debug, Clone, Copy)]
 pub struct Network {
-    /// Median of the round trips.
     pub rtt_ns: u64,
-    /// From the servers' host to here.
     pub bytes_per_s: f64,
 }
 
-/// Measures the network to the echo at `host` and `port`.
-///
-/// # Errors
-/// `connect_failed` if it cannot be reached or the connection breaks.
 pub fn probe(request: &Probe) -> Result<Network, Failure> {
     let place = format!("{} port {}", request.host, request.port);
     let failed = |error: io::Error| Failure::new(Code::ConnectFailed, format!("{place} cannot be reached: {error}"));

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Connections per arm. A request for more is a typing error, not a benchmark.
 const MOST_THREADS: usize = 10_000;
 /// An hour [ns].
 const LONGEST_SLICE_NS: u64 = 3_600_000_000_000;
@@ -90,7 +89,6 @@ pub struct DumpRows {
     pub functions: Vec<String>,
 }
 
-/// `probe`: measure the network to an echo on the servers' host.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "docs/reference/engine.md explains the fields")]
@@ -268,7 +266,6 @@ pub struct Measure {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// A bundled script's name, or a path.
     Script(String),
     Replay(ReplayWork),
 }
@@ -289,7 +286,6 @@ impl Measure {
         }
     }
 
-    /// Whether latencies begin at intended starts.
     pub fn is_by_the_clock(&self) -> bool {
         self.load != Load::default() || self.replay().is_some_and(|replay| replay.speed.is_some())
     }
@@ -307,7 +303,6 @@ pub enum Length {
 pub enum Load {
     /// A worker begins the next event when the last one has ended. Braces, because serde ignores unknown fields of a unit variant.
     Closed {},
-    /// A schedule that no reply can delay.
     Open {
         /// Mean arrivals per second, all workers of the arm together.
         rate_per_s: f64,

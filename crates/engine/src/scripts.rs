@@ -7,7 +7,6 @@ use bakeoff_script::{
 };
 use serde_json::{Map, Value, json};
 
-/// The named scripts, or every bundled one, with their options and commands.
 pub fn workloads(names: &[String]) -> Result<Value, Failure> {
     let described: Result<Vec<_>, _> = if names.is_empty() {
         bundled_names().into_iter().map(workload).collect()
@@ -62,11 +61,7 @@ fn value(value: &OptionValue) -> Value {
     }
 }
 
-/// Converts a request's options to a script's settings. Those named `rand_…` shape the distributions, the rest are the script's own. Later
-/// maps win.
-///
-/// # Errors
-/// `bad_request` for a value that no option can have (null, a table), or an impossible `rand_…`.
+/// Converts a request's options to a script's settings. Those named `rand_…` shape the distributions. Later maps win.
 pub fn settings(
     options: &[&Map<String, Value>],
     threads: usize,

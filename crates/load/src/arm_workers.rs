@@ -1,7 +1,5 @@
-//! The workers of one measured arm, one thread per connection, and a coordinator for what the script does once for all of them.
-//!
-//! The workers set up in parallel, rest at their gate between slices, and are always joined, orderly at the end or after cutting their
-//! connections on a failure. A worker that does not end (a script that never returns) makes the failure fatal.
+//! The workers of one measured arm: one thread per connection, and a coordinator for what the script does once. They
+//! rest at their gate between slices and are always joined. If one does not end, the failure is fatal.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,9 +19,7 @@ use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
 use crate::worker_pool::{ENDING_LIMIT, PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn};
 use crate::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 
-/// How long workers may take to close their connections before these are cut.
 const GOODBYE: Duration = Duration::from_secs(10);
-/// How long `done()` may take. It may drop large tables.
 const DONE_LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(2);
 
@@ -40,11 +36,9 @@ pub trait Workload: Send + Sync + 'static {
     fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure>;
 }
 
-/// What the workers of an arm are started with.
 pub struct ArmPlan {
     pub arm: String,
     pub address: Arc<ServerAddress>,
-    /// Number of workers (at least 1), seeds and slowdown.
     pub slices: SlicePlan,
     pub environment: Arc<dyn Environment>,
     /// Histograms that workers share, in turn. Empty if each has its own.
@@ -53,23 +47,19 @@ pub struct ArmPlan {
     pub pairing: Option<Arc<Pairing>>,
 }
 
-/// What all workers of an arm did in one slice.
 #[derive(Debug, Default)]
 pub struct SliceSum {
     pub totals: SliceTotals,
     pub connections: u64,
-    /// Workers that had counted events.
     pub active: u64,
     /// When the last of them ended its window or, without one, rested [ns of the clock].
     pub ended_ns: u64,
 }
 
-/// The running threads of one arm.
 pub struct ArmWorkers {
     arm: String,
     pool: WorkerPool<Latencies>,
     stats: Vec<Arc<WorkerStats>>,
-    /// Workers pass it when the coordinator has initialised.
     start: Arc<Barrier>,
     coordinator: Option<Coordinator>,
     slice: u32,
@@ -82,7 +72,6 @@ struct Coordinator {
 }
 
 impl ArmWorkers {
-    /// Starts all threads, which set themselves up in parallel. If the system has no more threads, the workers have failed.
     pub fn start(plan: ArmPlan, workload: &Arc<dyn Workload>) -> Self {
         let (arm, threads) = (plan.arm.clone(), plan.slices.threads);
         let plan = Arc::new(plan);
@@ -110,12 +99,10 @@ impl ArmWorkers {
         self.pool.gate().wait_all_resting(limit)
     }
 
-    /// Starts a slice. All workers must be at rest.
     pub fn begin(&mut self, slice: &Arc<Slice>) {
         self.slice = self.pool.gate().open(Arc::clone(slice));
     }
 
-    /// Sums up the last slice. All workers must be at rest.
     pub fn slice_sum(&self) -> SliceSum {
         let mut sum = SliceSum::default();
         let workers = self.stats.iter();
@@ -132,7 +119,6 @@ impl ArmWorkers {
         self.pool.failure()
     }
 
-    /// Ends the workers in order and returns their latencies. A thread that does not end is a fatal failure.
     pub fn end(mut self) -> Result<Latencies, Failure> {
         self.pool.gate().close();
         if self.pool.gate().wait_all_gone(GOODBYE) > 0 {
@@ -161,7 +147,6 @@ impl ArmWorkers {
         }
     }
 
-    /// Makes every blocking call of the threads return.
     fn cut(&self) {
         self.pool.cut();
         if let Some(coordinator) = &self.coordinator {
@@ -170,7 +155,6 @@ impl ArmWorkers {
         self.start.break_up();
     }
 
-    /// Waits for all threads to end, which they have been asked to. After `done_limit` the connection of `done()` is cut.
     fn join(&mut self, done_limit: Duration) -> Result<(), Failure> {
         let stuck = self.pool.gate().wait_all_gone(ENDING_LIMIT);
         if stuck > 0 {
@@ -179,7 +163,6 @@ impl ArmWorkers {
         let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else {
             return Ok(());
         };
-        // A coordinator that has ended no longer listens.
         let _ = finish.send(());
         let began = Instant::now();
         while !thread.is_finished() {
@@ -222,7 +205,6 @@ impl ArmPlan {
 }
 
 impl Coordinator {
-    /// Starts the coordinator's thread. Returns None if it or the workers could not be started.
     fn start(
         plan: &Arc<ArmPlan>,
         workload: &Arc<dyn Workload>,
@@ -246,7 +228,6 @@ impl Coordinator {
     }
 }
 
-/// Runs the coordinator. A failure before the workers start goes to the gate, a later one is returned.
 fn coordinate(
     plan: &ArmPlan,
     context: &WorkerContext,

@@ -1,7 +1,5 @@
-//! Arrival schedules of an open loop, and the order in which a block's arms take their turns. Both follow from a seed alone.
-//!
-//! A slice's schedule is drawn before the slice starts. A run without a known end draws its schedule a second or less at a time. Either
-//! way a worker takes the next start with one atomic addition. It takes a lock only to move to the next piece.
+//! Arrival schedules of an open loop, and the order in which a block's arms take their turns. Both follow from a seed.
+//! A worker takes the next start with one atomic addition, and a lock only to move to the next piece.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -13,15 +11,13 @@ use serde::Deserialize;
 
 use crate::lock;
 
-/// A stream of arrivals is drawn in pieces of this length [ns] …
+/// A stream is drawn in pieces of at most this length [ns] and about [`PIECE_STARTS`] starts.
 const LONGEST_PIECE_NS: u64 = 1_000_000_000;
-/// … or shorter, so that a piece holds about this many starts at most (8 bytes each).
 const PIECE_STARTS: u64 = 65_536;
 
 /// Starts of a stream that may wait, as in sysbench. Following a stream further would take forever with a mistyped rate.
 pub const LONGEST_QUEUE: u64 = 100_000;
 
-/// Distribution of the gaps between intended starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
@@ -39,11 +35,9 @@ pub(crate) fn generator(key: [u64; 4]) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(seed)
 }
 
-/// Draws the intended starts of one slice [ns since its start], in order, below `length_ns`.
-///
-/// They depend only on `(seed, block, turn)`, where `turn` is 0 for an arm's first slice of the block and 1 for its second, so all arms of a
-/// block face the same arrivals. Poisson gaps are exponential with mean 1/rate. Fixed gaps are equal, with a random phase so that rates
-/// below one per slice are right on average.
+/// Draws the intended starts of one slice [ns since its start], in order, below `length_ns`. `turn` is 0 for an arm's
+/// first slice of the block and 1 for its second, so all arms of a block face the same arrivals. Fixed gaps have a
+/// random phase, so that rates below one per slice are right on average.
 pub fn intended_starts(
     arrivals: Arrivals,
     rate_per_s: f64,
@@ -79,17 +73,14 @@ fn draw(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> V
     starts
 }
 
-/// Draws from the exponential distribution of mean 1 by inversion. `1 - u` is above 0, so the result is finite.
 fn exponential(random: &mut ChaCha8Rng) -> f64 {
     -(1.0 - random.random::<f64>()).ln()
 }
 
-/// Intended starts that were drawn together. A worker holds the piece from which it takes.
 #[derive(Debug)]
 pub struct Piece {
     number: u64,
     origin_ns: u64,
-    /// In order [ns since `origin_ns`].
     starts: Vec<u64>,
     next: Shared,
     earlier: u64,
@@ -115,20 +106,17 @@ impl Piece {
         self.next.0.load(Relaxed).min(self.starts.len())
     }
 
-    /// Counts the starts before this time [ns of the clock].
     fn before(&self, time_ns: u64) -> usize {
         let offset_ns = time_ns.saturating_sub(self.origin_ns);
         self.starts.partition_point(|&start| start < offset_ns)
     }
 }
 
-/// Intended starts shared by the workers of an arm. Each takes the next one.
 #[derive(Debug)]
 pub struct ArrivalSchedule {
     first: Arc<Piece>,
     /// Untaken starts are dropped from here on [ns of the clock].
     give_up_ns: u64,
-    /// Draws the pieces after the first, if there are more.
     stream: Option<Stream>,
 }
 
@@ -137,7 +125,6 @@ struct Stream {
     rate_per_s: u32,
     seed: u64,
     piece_ns: u64,
-    /// Nothing is due from here on [ns of the clock].
     end_ns: u64,
     drawn: Mutex<Drawn>,
 }
@@ -145,7 +132,6 @@ struct Stream {
 #[derive(Debug)]
 struct Drawn {
     latest: Arc<Piece>,
-    /// The same schedule, followed as time passes.
     arrived: Arc<Piece>,
 }
 
@@ -174,13 +160,12 @@ impl Stream {
 }
 
 impl ArrivalSchedule {
-    /// Creates a schedule from `starts` in order [ns since `start_ns`]. Whatever is not taken by `give_up_ns` [ns of the clock] is dropped.
+    /// Creates a schedule from `starts` [ns since `start_ns`]. Whatever is not taken by `give_up_ns` is dropped.
     pub fn of_slice(starts: Vec<u64>, start_ns: u64, give_up_ns: u64) -> Self {
         Self { first: Arc::new(Piece::first(starts, start_ns)), give_up_ns, stream: None }
     }
 
-    /// Creates Poisson arrivals at `rate_per_s` (at least 1) from `start_ns` to `end_ns` [ns of the clock]. None is dropped: what the workers
-    /// cannot keep up with is counted, not stored.
+    /// Creates Poisson arrivals at `rate_per_s` (at least 1) from `start_ns` to `end_ns`. None is dropped.
     pub fn poisson(rate_per_s: u32, start_ns: u64, end_ns: u64, seed: u64) -> Self {
         let full_ns = LONGEST_PIECE_NS * PIECE_STARTS / u64::from(rate_per_s.max(1));
         let piece_ns = full_ns.min(LONGEST_PIECE_NS);
@@ -213,7 +198,6 @@ impl ArrivalSchedule {
         }
     }
 
-    /// Returns the piece to take from when this one is empty.
     fn after(&self, piece: &Piece) -> Option<Arc<Piece>> {
         let stream = self.stream.as_ref()?;
         let mut drawn = lock(&stream.drawn);
@@ -257,8 +241,7 @@ impl ArrivalSchedule {
         self.due(now_ns).saturating_sub(taken)
     }
 
-    /// Whether `waiting` starts at the end mean that the workers did not keep up: more than there are workers, and more than 1 % of what was
-    /// due. Fewer may just have arrived in the last moment.
+    /// Whether `waiting` starts at the end mean that the workers did not keep up. A few may just have arrived.
     pub fn fell_behind(&self, waiting: u64, workers: u32, end_ns: u64) -> bool {
         waiting > u64::from(workers) && waiting > self.due(end_ns) / 100
     }
@@ -267,20 +250,16 @@ impl ArrivalSchedule {
 /// Blocks in a permuted group of two arms: two ABBA and two BAAB, so that the counts never drift apart by more than two.
 const GROUP: usize = 4;
 
-/// Endless orders of successive blocks. Each is a permutation of the arms and its reverse, so every arm has two slices in a block with the
-/// same mean position, and a linear drift cancels exactly.
-///
-/// Two arms: ABBA or BAAB by fair coin, in permuted groups of four. More arms: a random permutation for each block.
+/// Endless orders of successive blocks, each a permutation of the arms and its reverse, so that a linear drift cancels.
+/// Two arms: ABBA or BAAB by fair coin, in permuted groups of four.
 #[derive(Debug, Clone)]
 pub struct BlockOrders {
     arms: usize,
     random: ChaCha8Rng,
-    /// Two arms: the rest of the group, true for the reversed order.
     group: Vec<bool>,
 }
 
 impl BlockOrders {
-    /// Creates the orders for arms `0..arms` that follow from `seed`.
     pub fn new(arms: usize, seed: u64) -> Self {
         Self { arms, random: generator([seed, arms as u64, 0, 2]), group: Vec::new() }
     }

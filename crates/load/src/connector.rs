@@ -1,4 +1,4 @@
-//! How one worker connects: to its arm's server, on its canceller, its bytes counted, its threads paired where that is asked for.
+//! How one worker connects to its arm's server.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -13,10 +13,8 @@ use crate::net::{Client, ConnectionCanceller, Endpoint, Secret, ServerAddress, T
 /// The only `thread_handling` in which a connection keeps its thread.
 const ONE_THREAD_EACH: &str = "one-thread-per-connection";
 
-/// Addresses over which all workers together distribute their connections in turn.
 #[derive(Debug)]
 pub struct Rotation {
-    /// Not empty.
     addresses: Vec<Arc<ServerAddress>>,
     next: AtomicUsize,
 }
@@ -31,7 +29,6 @@ impl Rotation {
         Self { addresses, next: AtomicUsize::new(0) }
     }
 
-    /// Returns the address if there is only one.
     pub fn only(&self) -> Option<&Arc<ServerAddress>> {
         match &self.addresses[..] {
             [address] => Some(address),
@@ -45,7 +42,6 @@ impl Rotation {
     }
 }
 
-/// Makes a worker's connections.
 #[derive(Debug)]
 pub struct Connector {
     rotation: Arc<Rotation>,
@@ -60,12 +56,10 @@ impl Connector {
         Self::rotating(Arc::new(Rotation::new(vec![address])), canceller)
     }
 
-    /// Creates a connector to the rotation's addresses in turn.
     pub fn rotating(rotation: Arc<Rotation>, canceller: Arc<ConnectionCanceller>) -> Self {
         Self { rotation, canceller, traffic: Rc::default(), paired: None }
     }
 
-    /// Pairs each connection with its server thread on the worker's CPU.
     #[must_use]
     pub fn paired(self, paired: Option<PairedWorker>) -> Self {
         Self { paired, ..self }
@@ -75,18 +69,15 @@ impl Connector {
         &self.traffic
     }
 
-    /// Returns the address of the next connection. Fields that the script set replace the worker's own.
     pub fn next_address(&self, target: &ConnectTarget) -> Arc<ServerAddress> {
         let address = self.rotation.next();
         if *target == ConnectTarget::default() { address } else { Arc::new(redirected(&address, target)) }
     }
 
-    /// Connects to [`Connector::next_address`].
     pub fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         self.connect_to(&self.next_address(target)).map(|client| Box::new(client) as Box<dyn Connection>)
     }
 
-    /// Connects to this address.
     pub fn connect_to(&self, address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
         Client::connect_attached(address, Arc::clone(&self.canceller), Rc::clone(&self.traffic), self.paired.clone())
     }

@@ -20,7 +20,6 @@ pub enum Code {
     Internal,
 }
 
-/// Why a request ended without its usual answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{}{message}", arm.as_ref().map(|arm| format!("arm {arm}: ")).unwrap_or_default())]
 pub struct Failure {
@@ -29,10 +28,8 @@ pub struct Failure {
     /// Error number of the server, or of the client (2000 to 2999).
     pub sql_errno: Option<u16>,
     pub sqlstate: Option<String>,
-    /// One line: what failed, why, what to do. `Display` prefixes the arm.
     #[serde(skip)]
     pub message: String,
-    /// The engine cannot go on and exits with status 1.
     pub fatal: bool,
 }
 
@@ -45,12 +42,10 @@ impl Failure {
         Self::new(Code::BadRequest, message)
     }
 
-    /// Converts an error met while connecting.
     pub fn connecting(error: &SqlError) -> Self {
         Self::from_sql(connect_code(error), error)
     }
 
-    /// Converts an error of a statement.
     pub fn running(error: &SqlError) -> Self {
         Self::from_sql(statement_code(error), error)
     }
@@ -63,14 +58,12 @@ impl Failure {
         }
     }
 
-    /// Names the arm, unless one is named already.
     #[must_use]
     pub fn on_arm(mut self, name: &str) -> Self {
         self.arm.get_or_insert_with(|| name.to_owned());
         self
     }
 
-    /// Marks a failure after which the engine cannot go on.
     #[must_use]
     pub fn fatal(self) -> Self {
         Self { fatal: true, ..self }
@@ -88,8 +81,8 @@ fn connect_code(error: &SqlError) -> Code {
     }
 }
 
-/// Which code a failed statement has. A worker that connects during a measurement fails here too. Without a connection every error is
-/// fatal, and with one a statement may fail with the same numbers.
+/// Which code a failed statement has. A worker that connects during a measurement fails here too. Without a connection
+/// every error is fatal, and with one a statement may fail with the same numbers.
 fn statement_code(error: &SqlError) -> Code {
     match error.code {
         // 2002, 2003 and 2005 cannot connect, 1040 and 1203 too many connections, 1049 unknown database.

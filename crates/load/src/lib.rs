@@ -1,16 +1,5 @@
-//! Makes load on MySQL servers and counts it: connections, workers, arrival schedules, slices.
-//!
-//! Joins `bakeoff-wire` (bytes), `bakeoff-script` (Lua), `bakeoff-capture` (logs) and `bakeoff-metrics` (numbers), which know nothing of each
-//! other. The engine and the sysbench drop-in build on it.
-//!
-//! ```text
-//! arm_workers (measure)   script_workload   sysbench's run
-//!        └───────────────► worker_pool ◄───────┘          threads: started, cut, joined
-//!                               │
-//!                             host                        when the next event may begin, what is counted
-//!            ┌──────────────┬───┴──────────┬────────────┐
-//!        start_gate      arrivals    worker_stats    connector ─► net
-//! ```
+//! Makes load on MySQL servers and counts it: connections, workers, arrival schedules, slices. Joins `bakeoff-wire`,
+//! `bakeoff-script`, `bakeoff-capture` and `bakeoff-metrics`, which know nothing of each other.
 
 pub mod arm_workers;
 pub mod arrivals;

@@ -1,5 +1,3 @@
-//! Lua scripts on workers: as the workload of an arm, and their commands (`prepare`, `cleanup`, their own).
-
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
@@ -14,12 +12,10 @@ use crate::host::{Environment, SliceHost, ThreadHost};
 use crate::lock;
 use crate::worker_pool::{PoolOptions, WorkerContext, WorkerPool};
 
-/// A script with its settings. Every worker runs it in its own Lua state.
 #[derive(Debug)]
 pub struct ScriptWorkload {
     pub source: Arc<ScriptSource>,
     pub settings: Settings,
-    /// Where its workers leave off.
     pub unique: Arc<UniqueReach>,
 }
 
@@ -61,7 +57,6 @@ impl Workload for ScriptWorkload {
     }
 }
 
-/// Converts a script's error to the contract's codes.
 pub fn failure(error: ScriptError) -> Failure {
     let words = error.to_string();
     match error {
@@ -75,7 +70,6 @@ pub fn failure(error: ScriptError) -> Failure {
     }
 }
 
-/// A script's command, run by the threads of a pool.
 pub struct ScriptCommand {
     pub name: String,
     pub source: ScriptSource,

@@ -1,9 +1,5 @@
 //! The start gate, where the workers of one arm rest between slices and the coordinator starts them and waits for them.
-//!
-//! Workers sleep in the kernel (futex) on one word that the coordinator raises at each slice's start. The coordinator sleeps on a condition
-//! variable that the last worker to rest signals. Within a slice a worker only reads the word.
-//!
-//! Also a barrier that threads can leave and break, and a semaphore.
+//! Workers sleep on a futex that the coordinator raises at each slice's start. Also a barrier and a semaphore.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -19,16 +15,13 @@ use crate::lock;
 /// The word's value once the gate is closed for good. Slices are numbered from 1 up.
 const CLOSED: u32 = u32::MAX;
 
-/// One turn of an arm, as the coordinator hands it to the workers. Times are ns of the engine's clock.
 #[derive(Debug)]
 pub struct Slice {
     pub block: u64,
     /// 0 is the arm's first slice of the block, where workers restart their random streams. 1 is the second, which continues them.
     pub turn: u64,
     pub start_ns: u64,
-    /// Whatever begins from here on counts.
     pub guard_end_ns: u64,
-    /// Nothing that counts begins from here on (closed loop).
     pub deadline_ns: u64,
     /// Closed loop: workers whose window has not ended. The others keep the server under load until there are none.
     pub open_windows: AtomicUsize,
@@ -51,26 +44,18 @@ struct Word(AtomicU32);
 #[derive(Debug)]
 struct State {
     slice: Option<Arc<Slice>>,
-    /// Workers that are neither resting nor gone.
     busy: usize,
-    /// Workers that are not gone.
     live: usize,
     failure: Option<Failure>,
 }
 
-/// Why a wait ended before all workers were at rest.
 #[derive(Debug)]
 pub enum WaitError {
     Failed(Failure),
-    /// The limit passed.
-    TimedOut {
-        /// Workers neither resting nor gone.
-        busy: usize,
-    },
+    TimedOut { busy: usize },
 }
 
 impl StartGate {
-    /// Creates a gate for this many workers, all of them busy setting up.
     pub fn new(workers: usize) -> Self {
         Self {
             word: Word::default(),
@@ -124,7 +109,6 @@ impl StartGate {
         }
     }
 
-    /// Worker: is gone.
     pub fn leave(&self) {
         let mut state = lock(&self.state);
         // Once the gate has closed, nobody waits for rest any more.
@@ -153,7 +137,6 @@ impl StartGate {
         number
     }
 
-    /// Coordinator: closes the gate for good. Workers leave after their current event.
     pub fn close(&self) {
         // Under the lock, so that an opening in progress does not undo it.
         let state = lock(&self.state);
@@ -166,10 +149,6 @@ impl StartGate {
         let _ = futex::wake(&self.word.0, futex::Flags::PRIVATE, i32::MAX.cast_unsigned());
     }
 
-    /// Coordinator: waits until every worker rests or is gone, and returns how many are left.
-    ///
-    /// # Errors
-    /// [`WaitError::Failed`] as soon as a worker fails, [`WaitError::TimedOut`] after `limit`.
     pub fn wait_all_resting(&self, limit: Duration) -> Result<usize, WaitError> {
         let state = self.wait(limit, |state| state.busy == 0 || state.failure.is_some());
         match &state.failure {
@@ -179,7 +158,6 @@ impl StartGate {
         }
     }
 
-    /// Coordinator: waits until every worker is gone, up to `limit`. Returns how many are not.
     pub fn wait_all_gone(&self, limit: Duration) -> usize {
         self.wait(limit, |state| state.live == 0).live
     }
@@ -202,7 +180,6 @@ impl StartGate {
     }
 }
 
-/// A reusable barrier that threads may leave for good and that anyone may break.
 #[derive(Debug)]
 pub struct Barrier {
     state: Mutex<BarrierState>,
@@ -213,7 +190,6 @@ pub struct Barrier {
 struct BarrierState {
     parties: usize,
     waiting: usize,
-    /// Incremented each time all have arrived.
     round: u64,
     broken: bool,
 }
@@ -226,7 +202,6 @@ impl Barrier {
         }
     }
 
-    /// Waits until every thread that has not left is here, or the barrier is broken.
     pub fn wait(&self) {
         let mut state = lock(&self.state);
         state.waiting += 1;
@@ -239,14 +214,12 @@ impl Barrier {
         }
     }
 
-    /// Leaves for good: the others no longer wait for this thread.
     pub fn leave(&self) {
         let mut state = lock(&self.state);
         state.parties = state.parties.saturating_sub(1);
         self.release_if_complete(&mut state);
     }
 
-    /// Releases everybody, now and in the future.
     pub fn break_up(&self) {
         lock(&self.state).broken = true;
         self.changed.notify_all();
@@ -267,10 +240,8 @@ impl Barrier {
     }
 }
 
-/// Limits how many threads load a script at a time.
-///
-/// Loading needs the CPU and leaves garbage behind. Thousands of threads at once would only wait for each other and hold all that garbage.
-/// Do not hold a place during a script's `thread_init()`, which may wait for other threads.
+/// Limits how many threads load a script at a time: loading needs the CPU and leaves garbage behind. Do not hold a
+/// place during `thread_init()`, which may wait for other threads.
 #[derive(Debug)]
 pub struct Semaphore {
     places: Mutex<usize>,
@@ -278,15 +249,12 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// Creates a semaphore with two places per CPU.
     pub fn for_cpus() -> Self {
         let cpus = std::thread::available_parallelism().map_or(4, usize::from);
         Self { places: Mutex::new(2 * cpus), freed: Condvar::new() }
     }
 
-    /// Waits for a place and keeps it while `work` runs.
     pub fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
-        /// Returns the place even if `work` panics.
         struct Place<'a>(&'a Semaphore);
         impl Drop for Place<'_> {
             fn drop(&mut self) {

@@ -1,7 +1,5 @@
-//! A pool of worker threads: started together and ended together.
-//!
-//! A worker that fails closes the start gate and breaks the barrier, so the others begin nothing more. Whoever waits for the pool then cuts
-//! the others' connections, and every blocking call returns.
+//! A pool of worker threads, started and ended together. A worker that fails closes the start gate and breaks the
+//! barrier. Whoever waits for the pool then cuts the others' connections.
 
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +17,6 @@ pub const STACK_BYTES: usize = 1 << 20;
 /// How long threads may take to end once their connections are cut. One that is still connecting is not cut and may take ten seconds.
 pub(crate) const ENDING_LIMIT: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_millis(20);
-/// With this many workers, memory freed after their set-up is worth a walk over the allocator's arenas.
 const MANY_WORKERS: usize = 256;
 
 /// Asks a request to end. Set by the reader of standard input, read by whoever carries the request out.
@@ -29,7 +26,6 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// Asks the request to end at its next boundary.
     pub fn cancel(&self) {
         self.cancelled.store(true, Relaxed);
     }
@@ -44,7 +40,6 @@ pub struct PoolOptions<'a> {
     /// The arm's name. Threads are called `name/0`, `name/1`, ….
     pub name: &'a str,
     pub threads: u32,
-    /// C stack of each worker.
     pub stack_bytes: usize,
 }
 
@@ -56,7 +51,6 @@ pub struct WorkerContext {
     pub canceller: Arc<ConnectionCanceller>,
 }
 
-/// Running worker threads. Each returns a `T` unless it fails.
 #[derive(Debug)]
 pub struct WorkerPool<T = ()> {
     gate: Arc<StartGate>,
@@ -67,7 +61,6 @@ pub struct WorkerPool<T = ()> {
 }
 
 impl<T: Send + 'static> WorkerPool<T> {
-    /// Starts all workers at a new gate. See [`WorkerPool::start_at`].
     pub fn start(
         options: PoolOptions<'_>,
         body: impl Fn(&WorkerContext) -> Result<T, Failure> + Send + Sync + 'static,
@@ -76,7 +69,7 @@ impl<T: Send + 'static> WorkerPool<T> {
         Self::start_at(gate, options, body)
     }
 
-    /// Starts all workers, each of which runs `body`. If the system has no more threads, the pool has failed ([`WorkerPool::failure`]) and the
+    /// Starts all workers, each of which runs `body`. If the system has no more threads, the pool has failed and the
     /// started workers end.
     pub fn start_at(
         gate: Arc<StartGate>,
@@ -112,12 +105,10 @@ impl<T: Send + 'static> WorkerPool<T> {
         pool
     }
 
-    /// Why not all threads could be started, if so.
     pub fn spawn_failure(&self) -> Option<&Failure> {
         self.spawn_failure.as_ref()
     }
 
-    /// Takes what the workers returned, except for those that failed. All of them must have ended.
     pub fn take_results(&mut self) -> Vec<T> {
         let threads = self.threads.drain(..);
         threads.filter_map(|thread| thread.join().ok().flatten()).collect()
@@ -125,7 +116,6 @@ impl<T: Send + 'static> WorkerPool<T> {
 }
 
 impl<T> WorkerPool<T> {
-    /// Creates the context of a worker, or of a coordinator beside the workers.
     pub(crate) fn context(&self, thread: u32) -> WorkerContext {
         WorkerContext {
             thread,
@@ -148,7 +138,6 @@ impl<T> WorkerPool<T> {
         self.cancellers.iter().for_each(|canceller| canceller.cut());
     }
 
-    /// Makes every blocking call of the workers return.
     pub fn cut(&self) {
         self.gate.close();
         self.cut_connections();
@@ -181,7 +170,6 @@ impl WorkerContext {
     }
 }
 
-/// Starts a thread of an arm.
 pub fn spawn<T: Send + 'static>(
     arm: &str,
     name: &str,
@@ -207,7 +195,6 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
     })
 }
 
-/// Makes this thread's sleeps end on time. Otherwise the kernel may add 50 us to each, to save wake-ups.
 fn precise_sleep() {
     // Best effort: older kernels cannot.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

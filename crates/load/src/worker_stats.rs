@@ -1,4 +1,4 @@
-//! One worker's counters and latency histograms: the worker writes them, the coordinator reads them while it rests or runs.
+//! One worker's counters and latency histograms.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -9,11 +9,9 @@ use bakeoff_script::host::{Counter, QueryClass, Reply};
 
 use crate::lock;
 
-/// One worker's numbers. The start gate's lock orders its writes before the coordinator's reads between slices.
 #[derive(Debug, Default)]
 pub struct WorkerStats {
     counters: SliceCounters,
-    /// Slice of the counters, 0 before the first.
     slice: AtomicU32,
     /// When the worker ended its window or, without one, rested [ns of the clock].
     ended_ns: AtomicU64,
@@ -26,13 +24,11 @@ impl WorkerStats {
         &self.counters
     }
 
-    /// Worker: starts a slice with all counters at zero.
     pub fn begin_slice(&self, slice: u32) {
         self.counters.reset();
         self.slice.store(slice, Relaxed);
     }
 
-    /// Worker: the last event that can count has ended.
     pub fn end_slice(&self, now_ns: u64) {
         self.ended_ns.store(now_ns, Relaxed);
     }
@@ -60,7 +56,6 @@ impl WorkerStats {
         }
     }
 
-    /// Adds to a script's own counter.
     pub fn add(&self, counter: Counter, amount: u64) {
         match self.sum(counter) {
             Some(sum) => sum.add(amount),
@@ -72,7 +67,6 @@ impl WorkerStats {
         self.sum(counter).map_or_else(|| self.counters.totals().errors.values().sum(), Sum::get)
     }
 
-    /// Returns where a script's counter is kept. None for errors, which are counted by number.
     fn sum(&self, counter: Counter) -> Option<&Sum> {
         let counters = &self.counters;
         Some(match counter {
@@ -90,7 +84,6 @@ impl WorkerStats {
 
 pub const EVENT: &str = "event";
 
-/// Histograms by operation: `event` first, then the operations that the script named, in order.
 #[derive(Debug)]
 pub struct Latencies {
     event: LatencyHistogram,
@@ -126,7 +119,6 @@ impl Latencies {
         }
     }
 
-    /// Adds what another worker recorded. Skips operations without values.
     pub fn merge(&mut self, other: &Self) {
         self.event.merge(&other.event);
         for (name, histogram) in other.named.iter().filter(|(_, histogram)| histogram.count() > 0) {
@@ -135,10 +127,8 @@ impl Latencies {
         }
     }
 
-    /// Swaps the histograms for the empty ones of `other`, which takes over the names. Operation numbers stay valid here. Allocates nothing.
-    ///
-    /// # Errors
-    /// How many histograms `other` needs first. Nothing was swapped.
+    /// Swaps the histograms for the empty ones of `other`. Fails with the number of histograms that `other` needs
+    /// first.
     fn swap(&mut self, other: &mut Self) -> Result<(), usize> {
         if other.named.len() < self.named.len() {
             return Err(self.named.len());
@@ -156,7 +146,6 @@ impl Latencies {
         self.named.iter_mut().for_each(|(_, histogram)| histogram.clear());
     }
 
-    /// Returns `event` first, then the named operations by name.
     pub fn by_operation(&self) -> Vec<(&str, &LatencyHistogram)> {
         let mut all: Vec<_> = self.named.iter().map(|(name, histogram)| (&**name, histogram)).collect();
         all.sort_by_key(|(name, _)| *name);
@@ -186,7 +175,6 @@ impl LatencyShard {
 
 #[derive(Debug)]
 pub enum LatencyStore {
-    /// The worker's own, taken when it has ended.
     Own(RefCell<Latencies>),
     /// Shared by several workers, so that thousands of idle workers do not cost thousands of histograms.
     Shared(Arc<LatencyShard>),

@@ -1,13 +1,11 @@
-//! Errors of a script: kinds that a program can distinguish, with the place in the script and words to act on.
+//! Errors of a script, with the place in it.
 
 use std::fmt;
 
 use crate::host::{SqlCall, SqlError};
 
-/// Where in a script something happened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// File as Lua names it. A bundled script is its name with `.lua`.
     pub file: String,
     pub line: u32,
 }
@@ -18,12 +16,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// A script could not be found, loaded or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     #[error("script {name}: no bundled script and no file has this name.{}", did_you_mean(.suggestion, ""))]
     NotFound { name: String, suggestion: Option<String> },
-    /// The file cannot be read, Lua rejected the script, or the script raised an error.
     #[error("{}{message}", prefix(.place))]
     Lua {
         place: Option<Place>,
@@ -33,39 +29,20 @@ pub enum ScriptError {
     },
     /// A statement failed with an error that is not ignored, and ended the function that ran it.
     #[error("{}SQL error, errno = {}, state = '{}': {}", prefix(.place), .error.code, .error.sqlstate, .error.message)]
-    Sql {
-        place: Option<Place>,
-        call: SqlCall,
-        error: SqlError,
-        /// The statement, cut to 1,000 bytes. Empty for a failed connect.
-        query: Box<str>,
-    },
-    /// Neither the script nor the engine has this option.
+    Sql { place: Option<Place>, call: SqlCall, error: SqlError, query: Box<str> },
     #[error("invalid option: --{name}.{}", did_you_mean(.suggestion, "--"))]
-    UnknownOption {
-        /// With underscores.
-        name: String,
-        suggestion: Option<String>,
-    },
-    /// An option's value does not fit its type, or the script's own check rejected it.
+    UnknownOption { name: String, suggestion: Option<String> },
     #[error("invalid value for option --{name}: {value:?}. It takes {expected}.")]
-    BadOption {
-        name: String,
-        value: String,
-        /// What would be right ("a whole number", "on or off").
-        expected: String,
-    },
+    BadOption { name: String, value: String, expected: String },
     #[error("script {script} has no command {command}. It has: {}.", .known.join(", "))]
     NoCommand { script: String, command: String, known: Vec<String> },
-    /// `run` was asked for, but the script has no `event()`.
     #[error("cannot find the event() function in {script}")]
     NoEvent { script: String },
-    /// The program was linked without `-rdynamic` and does not export its C symbols. A bug of its build.
+    /// The program was linked without `-rdynamic` and does not export its C symbols.
     #[error("this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic.")]
     NotExported { message: String },
 }
 
-/// The place and a colon, as Lua prefixes a message.
 fn prefix(place: &Option<Place>) -> String {
     place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default()
 }
@@ -74,7 +51,6 @@ fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
     suggestion.as_ref().map(|name| format!(" Did you mean {prefix}{name}?")).unwrap_or_default()
 }
 
-/// Returns the candidate nearest to `name` if it is close enough to be a typo.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).max(2);
     candidates
@@ -86,7 +62,6 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 impl From<mlua::Error> for ScriptError {
-    /// Converts an error of Lua's that did not pass our handler: syntax, memory, a conversion.
     fn from(error: mlua::Error) -> Self {
         let text = match error {
             mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => message,

@@ -11,7 +11,6 @@ pub struct Histogram {
 impl Histogram {
     const BAR: usize = 40;
 
-    /// Creates `size` buckets from `minimum` to `maximum`, or None if range or size make no sense.
     pub fn new(size: usize, minimum: f64, maximum: f64) -> Option<Self> {
         let usable = (2..=1 << 24).contains(&size) && minimum > 0.0 && maximum > minimum && maximum.is_finite();
         let per_log = (size.max(2) - 1) as f64 / (maximum / minimum).ln();
@@ -24,7 +23,6 @@ impl Histogram {
         self.counts[place.min(last)] += count;
     }
 
-    /// Renders a heading, then value, bar and count of each bucket that is not empty.
     pub fn lines(&self) -> Vec<String> {
         let most = self.counts.iter().copied().max().unwrap_or(0).max(1);
         let row = |(place, count): (usize, &u64)| {

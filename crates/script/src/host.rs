@@ -1,19 +1,15 @@
-//! The interface between scripts and the engine.
-//!
-//! The engine implements these traits over real sockets, the tests in memory. All methods are called from the worker's own thread.
-//! Buffers belong to the connection and live until its next command, so that the hot path neither copies nor allocates.
+//! The interface between scripts and the engine, which implements these traits over real sockets. All methods are
+//! called from the worker's own thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A bound parameter's value at execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     Null,
     Int(i64),
     Double(f64),
-    /// Text in the connection's character set.
     Bytes(&'a [u8]),
 }
 
@@ -24,41 +20,28 @@ pub struct StatementId(pub u32);
 /// What a statement did, as sysbench counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryClass {
-    /// It returned a result set.
     Read,
-    /// It changed at least one row.
     Write,
-    /// Neither (BEGIN, COMMIT, an UPDATE that matched nothing).
     Other,
 }
 
-/// A successful reply, received to its last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     pub class: QueryClass,
-    /// 0 without a result set.
     pub columns: u32,
-    /// 0 without a result set.
     pub rows: u64,
-    /// Rows changed by a statement without a result set.
     pub affected_rows: u64,
-    /// Generated AUTO_INCREMENT value, or 0.
     pub last_insert_id: u64,
-    /// Fetch more results with [`Connection::next_result`].
     pub more_results: bool,
 }
 
-/// An error from the server or the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
 pub struct SqlError {
     /// Server error number (1213), or a client one (2000-2999: 2002 cannot connect, 2006 server gone, 2013 lost, 2014 out of sync).
     pub code: u16,
-    /// Five characters, `HY000` if the server gave none.
     pub sqlstate: String,
-    /// The server's message. Never holds a password.
     pub message: String,
-    /// The connection is unusable.
     pub fatal: bool,
     /// The system error with which connecting failed.
     pub io_errno: Option<i32>,
@@ -71,7 +54,6 @@ impl SqlError {
     }
 }
 
-/// The client library call that sysbench would have made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqlCall {
     Connect,
@@ -95,7 +77,6 @@ impl SqlCall {
     }
 }
 
-/// One connection to a server. Dropping it sends COM_QUIT and closes it.
 pub trait Connection {
     /// Sends a text statement and receives its whole reply. [`Connection::fetch_row`] can parse its rows until the next command.
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError>;
@@ -106,29 +87,21 @@ pub trait Connection {
     /// Executes a prepared statement; `values` holds one value for each `?`.
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError>;
 
-    /// Forgets a prepared statement, whose number may be reused. Never waits for the server.
     fn close_statement(&mut self, statement: StatementId);
 
-    /// Receives the next result of a multi-statement or a procedure; `None` when there is none.
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError>;
 
-    /// Parses the next row of the last reply into `row`, with None for NULL and text as in the text protocol. Returns false after the last.
-    ///
-    /// # Errors
-    /// Fatal (2027) if the row is malformed.
+    /// Parses the next row of the last reply into `row`, with None for NULL. Returns false after the last.
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError>;
 
-    /// Name of column `index`, from 0, of the last reply, or None if there is no such column.
     fn column_name(&self, index: u32) -> Option<&str>;
 
     /// Closes the socket and connects anew to the same server; prepared statements are prepared again on first use.
     fn reconnect(&mut self) -> Result<(), SqlError>;
 
-    /// Character set and collation as the server confirmed them, such as `utf8mb4`, `utf8mb4_general_ci`.
     fn charset(&self) -> (&str, &str);
 }
 
-/// The server that a script names in `drv:connect{…}`. Unset fields are the arm's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectTarget {
     pub host: Option<String>,
@@ -155,9 +128,7 @@ pub enum Counter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventEnd {
-    /// `event()` returned: the event counts and its latency is recorded.
     Done,
-    /// `event()` asked the thread to stop by returning a true value: the event does not count.
     Stop,
 }
 
@@ -173,17 +144,10 @@ pub enum LogLevel {
     Debug = 5,
 }
 
-/// What a script reaches from its thread besides events: the server, the other threads of its command, and the user.
-///
-/// Lua callbacks are re-entrant, so every method takes `&self`.
 pub trait Host {
-    /// Opens a connection to the worker's server, or to the one the script names.
-    ///
-    /// # Errors
-    /// A fatal [`SqlError`]: 2002/2003 unreachable, 2005 unknown host, 1045 refused, 2026 TLS, 1049 unknown database.
+    /// Opens a connection to the worker's server, or to the one the script names. Errors are fatal.
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError>;
 
-    /// Checks that the driver of this name can be used. An empty name is the default.
     fn driver(&self, name: &str) -> Result<(), String>;
 
     /// How long to try to reconnect after an ignored error. There is always one attempt.
@@ -192,20 +156,16 @@ pub trait Host {
     /// A statement failed and its error is not ignored. The script may still survive it.
     fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]);
 
-    /// Waits until every thread of the running command is here.
     fn barrier(&self);
 
-    /// Whether another thread of the running command failed. Then [`Host::barrier`] returns at once and the script gives up.
     fn aborted(&self) -> bool;
 
     /// This thread finished `done` more of `total` units of `label` (rows, indexes).
     fn progress(&self, label: &str, done: u64, total: u64);
 
-    /// Shows one line to the user. A script's `print` ends up here.
     fn log(&self, level: LogLevel, message: &str);
 }
 
-/// The events of a worker and what is counted of them.
 pub trait Events {
     /// Whether the worker may start another event. Blocks while its arm is paused and, in an open loop, until the next intended start.
     fn more_events(&self) -> bool;
@@ -216,31 +176,27 @@ pub trait Events {
     /// The event ended. The time since [`Events::event_start`] is its latency.
     fn event_stop(&self, end: EventEnd);
 
-    /// The event failed with an ignored error, already counted. Returns true to run it again within the same latency. False means that the run
-    /// is over: give the event up ([`EventEnd::Stop`] follows) and end the thread.
+    /// The event failed with an ignored error. Returns true to run it again within the same latency, false if the run
+    /// is over.
     fn event_restart(&self) -> bool;
 
     /// Called once for the reply to every statement of a script.
     fn count_reply(&self, reply: &Reply);
 
-    /// The script survived (retried or ignored) a server error of this number.
     fn count_error(&self, code: u16);
 
-    /// Adds to a counter for the script (`ffi.C.sb_counter_inc` and friends).
     fn count(&self, counter: Counter, amount: u64);
 
-    /// A counter's current value for this worker.
     fn counter(&self, counter: Counter) -> u64;
 
-    /// Names an operation that the current event turned out to be, such as `new_order` and also `new_order.rollback`. The event's latency is
-    /// recorded under each name.
+    /// Names an operation that the current event turned out to be, such as `new_order`. Its latency is recorded under
+    /// each name.
     fn operation(&self, name: &str);
 
     /// Waits for a keying or thinking time, between two events or within one. It counts towards no latency and ends early with the slice.
     fn think(&self, duration_ns: u64);
 }
 
-/// What a script runs in, shared by its Lua state and the C symbols.
 #[derive(Clone)]
 pub struct HostRef {
     pub(crate) host: Rc<dyn Host>,
@@ -252,7 +208,6 @@ impl HostRef {
         Self { host, events }
     }
 
-    /// For a script that runs no events: commands, `init()`, `done()`, report hooks.
     pub fn without_events(host: Rc<dyn Host>) -> Self {
         Self { host, events: Rc::new(NoEvents::default()) }
     }
@@ -279,7 +234,6 @@ pub fn reconnect(host: &dyn Host, events: &dyn Events, connect: &mut dyn FnMut()
     true
 }
 
-/// Accepts `mysql`, the only driver, or an empty name for the default.
 pub fn known_driver(name: &str) -> Result<(), String> {
     match name {
         "" | "mysql" => Ok(()),
@@ -287,7 +241,6 @@ pub fn known_driver(name: &str) -> Result<(), String> {
     }
 }
 
-/// A thread without events. Only the script itself reads its counters.
 #[derive(Default)]
 struct NoEvents(RefCell<[u64; 8]>);
 
@@ -323,7 +276,6 @@ impl Events for NoEvents {
     }
 }
 
-/// The host of a script that is only described.
 pub(crate) struct NullHost;
 
 impl Host for NullHost {

@@ -1,16 +1,7 @@
-//! Runs sysbench-style Lua scripts in LuaJIT.
-//!
-//! Owns one Lua state per worker, sysbench's life cycle and API, random distributions, and the C symbols that scripts reach through
-//! `ffi.C`. Knows nothing of sockets, packets, latencies or arms: the engine implements [`host::Host`], [`host::Events`] and
-//! [`host::Connection`]. Each state stays on one thread.
-//!
-//! ```text
-//! script.lua ──► lua/*.lua (API, ours)  ──ffi.C──►  symbols/  ──►  session  ──►  host
-//!                                                                     └─ random/
-//! ```
-//!
-//! A program that uses this crate must be linked with `-rdynamic` (in its `build.rs`), because `ffi.C` finds only what an executable
-//! exports. [`Script::load`] fails with a message if it was not.
+//! Runs sysbench-style Lua scripts in LuaJIT: one state per worker, sysbench's life cycle and API, random
+//! distributions, and the C symbols that scripts reach through `ffi.C`. Knows nothing of sockets or arms: the engine
+//! implements [`host::Host`], [`host::Events`] and [`host::Connection`]. A program that uses this crate must be linked
+//! with `-rdynamic`, because `ffi.C` finds only what it exports.
 
 pub mod error;
 pub mod histogram;

@@ -27,7 +27,6 @@ impl OptionType {
         [Null, Bool, Int, Size, Double, String, List, File].into_iter().find(|kind| *kind as i64 == number)
     }
 
-    /// What such an option accepts, for messages.
     pub fn expected(self) -> &'static str {
         match self {
             Self::Bool => "on or off",
@@ -40,7 +39,6 @@ impl OptionType {
     }
 }
 
-/// An option's value, as given or, after [`OptionDecl::fit`], in the form of its type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionValue {
     Bool(bool),
@@ -51,7 +49,6 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
-    /// The value as typed.
     pub fn to_text(&self) -> String {
         match self {
             Self::Bool(true) => "on".to_owned(),
@@ -63,7 +60,6 @@ impl OptionValue {
         }
     }
 
-    /// The number that a script reads if it is given this for an option of type `Double`.
     pub fn to_number(&self) -> f64 {
         as_number(self).unwrap_or_else(|| leading_number(&self.to_text()))
     }
@@ -73,7 +69,6 @@ impl OptionValue {
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptionDecl {
     pub name: String,
-    /// As the script spells it.
     pub written: String,
     pub description: String,
     /// None is on, 0, or an empty string or list, as in sysbench.
@@ -82,13 +77,12 @@ pub struct OptionDecl {
 }
 
 impl OptionDecl {
-    /// A given value in the form of this option's type.
     pub fn fit(&self, given: &OptionValue) -> Result<OptionValue, ScriptError> {
         fit(self.kind, given).ok_or_else(|| self.bad(given, self.kind.expected()))
     }
 
-    /// Like [`Self::fit`], but reads a value as sysbench does: a number ends where its digits end, and anything else is 0. Only whole numbers
-    /// and flags can be wrong. A flag alone is [`OptionValue::Bool`], another option without a value is 0 or empty.
+    /// Like [`Self::fit`], but reads a value as sysbench does: a number ends where its digits end, and anything else is
+    /// 0.
     pub fn fit_as_sysbench(&self, given: &OptionValue) -> Result<OptionValue, ScriptError> {
         let text = match given {
             OptionValue::Bool(true) if self.kind != OptionType::Bool => "",
@@ -121,7 +115,6 @@ impl OptionDecl {
         ScriptError::BadOption { name: self.name.clone(), value: given.to_text(), expected: expected.to_owned() }
     }
 
-    /// The option in `help`, `--tables=N`, and its text: `Number of tables [1]`.
     pub fn help(&self) -> (String, String) {
         let form = match self.kind {
             OptionType::Bool => "[=on|off]",
@@ -245,22 +238,18 @@ impl IgnoreErrors {
     }
 }
 
-/// Everything a script is run with, the same for every thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The script's own options by name, with `-` or `_`. An undeclared name is an error, unless the script declares none at all: then it
-    /// becomes a global, as in sysbench 1.0.
+    /// The script's own options, with `-` or `_`. An undeclared name is an error, unless the script declares none at
+    /// all: then it becomes a global, as in sysbench 1.0.
     pub options: BTreeMap<String, OptionValue>,
-    /// sysbench's general and driver options (`threads`, `mysql_user`) for `sysbench.opt`. Missing ones have sysbench's defaults, or the
-    /// value of the field here that says the same.
+    /// sysbench's general and driver options for `sysbench.opt`. Missing ones have sysbench's defaults.
     pub general: BTreeMap<String, OptionValue>,
     pub threads: u32,
-    /// Seed of everything random.
     pub seed: u64,
     /// Where `sysbench.rand.unique` continues after earlier runs on the same tables. None starts at the first number of `seed`.
     pub unique_from: Option<UniquePlace>,
     pub rand: RandSettings,
-    /// Server errors after which an event is run again.
     pub ignore_errors: IgnoreErrors,
     /// Command line with the program first, for `sysbench.cmdline.argv`. May be empty.
     pub argv: Vec<String>,
@@ -299,7 +288,6 @@ pub enum Section {
 }
 
 impl Section {
-    /// All sections with their headings, in the order of `--help`.
     pub const ALL: [(Self, &str); 7] = [
         (Self::General, "General options:"),
         (Self::Random, "Pseudo-Random Numbers Generator options:"),
@@ -311,28 +299,22 @@ impl Section {
     ];
 }
 
-/// An option of sysbench's or ours.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
-    /// With underscores. Dashes work on the command line too.
     pub name: &'static str,
     pub kind: OptionType,
-    /// As typed.
     pub default: &'static str,
     pub section: Section,
-    /// Text in `--help`.
     pub words: &'static str,
     /// Type in `sysbench.opt`. None if scripts do not see it.
     in_scripts: Option<OptionType>,
 }
 
 impl OptionSpec {
-    /// The name as typed: `report-interval`.
     pub fn dashed(&self) -> String {
         self.name.replace('_', "-")
     }
 
-    /// The option as if a script had declared it.
     pub fn decl(&self) -> OptionDecl {
         OptionDecl {
             name: self.name.to_owned(),
@@ -365,7 +347,6 @@ const fn option(
     }
 }
 
-/// Finds an option of [`OPTIONS`], written with dashes or underscores.
 pub fn general_option(name: &str) -> Option<&'static OptionSpec> {
     let name = name.replace('-', "_");
     OPTIONS.iter().find(|option| option.name == name)
@@ -373,8 +354,8 @@ pub fn general_option(name: &str) -> Option<&'static OptionSpec> {
 
 use Section::{Database, General, Log, MySql, Ours, Random, Refused};
 
-/// Every option of both sysbench dialects and of our own, in the order of `--help`. The command line, `--help`, `sysbench.opt` and the
-/// check of `docs/reference/sysbench.md` use this table.
+/// Every option of both sysbench dialects and of our own, in the order of `--help`. The command line, `--help`,
+/// `sysbench.opt` and the check of `docs/reference/sysbench.md` use this table.
 #[rustfmt::skip]
 pub const OPTIONS: &[OptionSpec] = &[
     option(General, "threads", Int, "1", "worker threads, each with a connection"),

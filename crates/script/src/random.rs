@@ -1,6 +1,5 @@
 //! Random numbers: the generator and its streams, `sysbench.rand.unique`, sysbench's distributions, rows and texts.
-//!
-//! Everything follows from the seed. Streams are identified by numbers ([`Generator::for_stream`]), never by a clock.
+//! Everything follows from the seed.
 
 mod content;
 
@@ -10,28 +9,22 @@ pub use content::{Content, Encoding, SbtestRow, Texts, fill_template, fill_varie
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum StreamKind {
-    /// A worker's draws until it is reseeded, numbered (thread, 0).
     Worker = 1,
-    /// A worker's draws within a block of slices, numbered (thread, block), the same for every arm.
     Block = 2,
-    /// Rows of one piece of a table, numbered (table, piece).
     Rows = 3,
-    /// Keys of the permutation behind `sysbench.rand.unique`.
     Unique = 4,
     /// Texts that depend on a number alone, numbered (1, number). (0, 0) is the common part of all compressible texts.
     Text = 5,
 }
 
-/// xoroshiro128+ 1.0 (Blackman and Vigna 2018, constants 24, 16, 37), the generator that sysbench uses.
-///
-/// The lowest bit is the weakest, so doubles and ranges are made from the high bits.
+/// xoroshiro128+ 1.0 (Blackman and Vigna 2018), sysbench's generator. Its lowest bit is the weakest, so the high bits
+/// are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generator {
     state: [u64; 2],
 }
 
 impl Generator {
-    /// Creates the stream of this kind with these two numbers under `seed`.
     pub fn for_stream(seed: u64, kind: StreamKind, first: u64, second: u64) -> Self {
         let mut mixed = mix(seed);
         for word in [kind as u64, first, second] {
@@ -58,9 +51,8 @@ impl Generator {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform in 0..`bound`, for `bound` up to 2^32. Returns 0 for a bound of 0.
-    ///
-    /// Multiplies and shifts (Lemire 2019) without the rejection step: the bias is below `bound` / 2^64.
+    /// Uniform in 0..`bound`, for `bound` up to 2^32. Returns 0 for a bound of 0. Multiplies and shifts (Lemire 2019)
+    /// without the rejection step: the bias is below `bound` / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -77,7 +69,6 @@ pub(super) fn mix(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How many numbers of a seed have been drawn. A run that continues from here draws none of them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UniquePlace {
     seed: u64,
@@ -90,8 +81,8 @@ impl UniquePlace {
     }
 }
 
-/// The unique numbers of one thread. Thread `t` of `n` takes places t, t+n, t+2n … of one permutation of all 32-bit numbers, so threads
-/// never collide and need not communicate.
+/// The unique numbers of one thread. Thread `t` of `n` takes places t, t+n, t+2n … of one permutation of all 32-bit
+/// numbers, so threads never collide and need not communicate.
 #[derive(Debug, Clone)]
 pub struct Unique {
     keys: [u32; Self::ROUNDS],
@@ -109,7 +100,6 @@ impl Unique {
         Self { keys, place: UniquePlace { next: from.next.wrapping_add(thread), ..from }, step: threads.max(1) }
     }
 
-    /// This thread's place. Another run may start at the furthest of all threads.
     pub fn place(&self) -> UniquePlace {
         self.place
     }
@@ -219,7 +209,6 @@ impl Distributions {
         }
     }
 
-    /// Draws from the distribution of `--rand-type`.
     #[inline]
     pub fn default(&mut self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         match self.settings.kind {
@@ -237,7 +226,6 @@ impl Distributions {
         low + generator.below(width) as u32
     }
 
-    /// Draws from a bell around the middle: the mean of `spec_iter` uniform draws.
     pub fn gaussian(&self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         let (low, width) = range(low, high);
         let draws = self.settings.spec_iter.max(1);
@@ -261,7 +249,6 @@ impl Distributions {
         at_share(low, width, generator.next_f64().powf(self.pareto_power))
     }
 
-    /// Draws the k-th value of the range with probability proportional to k^-s.
     pub fn zipfian(&mut self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         let (low, width) = range(low, high);
         if self.zipfian.count != width {
@@ -271,7 +258,6 @@ impl Distributions {
     }
 }
 
-/// Returns the lower end and the number of values, up to 2^32.
 #[inline]
 fn range(low: u32, high: u32) -> (u32, u64) {
     let (low, high) = if low <= high { (low, high) } else { (high, low) };
@@ -282,10 +268,8 @@ fn at_share(low: u32, width: u64, share: f64) -> u32 {
     low + ((width as f64 * share) as u64).min(width - 1) as u32
 }
 
-/// Ranks 1..=count with probability proportional to rank^-exponent.
-///
-/// Rejection from the inverse of the density's integral (Hörmann and Derflinger 1996, "Rejection-inversion to generate
-/// variates from monotone discrete distributions"): constant time, at least 0.9 acceptance, no table.
+/// Ranks 1..=count with probability proportional to rank^-exponent, by rejection-inversion (Hörmann and Derflinger
+/// 1996).
 #[derive(Debug, Clone)]
 pub struct Zipfian {
     count: u64,
@@ -307,7 +291,6 @@ impl Zipfian {
         zipfian
     }
 
-    /// Draws a rank, where 1 is the most frequent.
     pub fn draw(&self, generator: &mut Generator) -> u64 {
         loop {
             let area = self.integral_high + generator.next_f64() * (self.integral_low - self.integral_high);

@@ -11,23 +11,20 @@ use crate::options::{OptionDecl, OptionType, OptionValue, Settings};
 use crate::source::{ScriptSource, bundled_text, package_cpath, package_path};
 use crate::symbols;
 
-/// Registry key of the table that our Lua files share.
 pub(crate) const REGISTRY_NAME: &str = "bakeoff.runtime";
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => { &[$((concat!("@", $name), include_str!(concat!("lua/", $name)))),*] };
 }
 
-/// Our Lua files. Later ones build on earlier ones.
 const FILES: &[(&str, &str)] = embedded! {
     "sysbench.lua", "sysbench_output.lua", "sysbench_events.lua", "sysbench_rand.lua", "sysbench_histogram.lua",
     "sysbench_sql.lua", "bakeoff_text.lua", "sysbench_cmdline.lua", "sysbench_report.lua", "sysbench_legacy.lua",
 };
 
-/// Creates a state with every library, `package.path`, the bundled modules and sysbench's API.
 pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32) -> Result<Lua, ScriptError> {
-    // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`.
-    // With `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
+    // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`. With
+    // `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
     let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(true)) };
     fill(&lua, source, settings, thread)?;
     let runtime: Table = lua.named_registry_value(REGISTRY_NAME)?;
@@ -72,7 +69,6 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     load_chunk(lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)?.call::<()>(runtime)
 }
 
-/// Fails with the reason if `ffi.C` does not find our symbols.
 fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
     let missing: Option<String> = runtime.get::<Function>("missing_symbol").and_then(|check| check.call(()))?;
     missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
@@ -84,7 +80,6 @@ pub fn luajit_version() -> String {
     version().unwrap_or_else(|_: mlua::Error| "LuaJIT 2.1".to_owned())
 }
 
-/// Calls a yes-or-no function of our Lua files.
 pub(crate) fn ask(runtime: &Table, question: &str) -> Result<bool, ScriptError> {
     Ok(runtime.get::<Function>(question)?.call(())?)
 }
@@ -123,7 +118,6 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     Ok(OptionDecl { name, written: text(table, "written")?, description: text(table, "description")?, default, kind })
 }
 
-/// Reads a string of a script, which may be in any character set.
 fn text(table: &Table, field: &str) -> mlua::Result<String> {
     Ok(table.get::<LuaString>(field)?.to_string_lossy())
 }
@@ -131,18 +125,15 @@ fn text(table: &Table, field: &str) -> mlua::Result<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandDecl {
     pub name: String,
-    /// Run by every worker at once, each in its own state.
     pub parallel: bool,
 }
 
-/// Returns declared commands, then functions named like a built-in command.
 pub(crate) fn commands(runtime: &Table) -> Result<Vec<CommandDecl>, ScriptError> {
     let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
     let decl = |table: &Table| Ok(CommandDecl { name: text(table, "name")?, parallel: table.get("parallel")? });
     list.iter().map(decl).collect()
 }
 
-/// Calls the script's own check of an option, if it has one.
 pub(crate) fn validate(
     runtime: &Table,
     lua: &Lua,
@@ -181,7 +172,6 @@ pub(crate) fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
     })
 }
 
-/// Whether bytecode keeps line numbers and names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DebugInfo {
     /// For users' scripts, whose errors name lines.
@@ -190,16 +180,12 @@ pub(crate) enum DebugInfo {
     Stripped,
 }
 
-/// Bytecode by a file's name in Lua and its text.
 type Compiled = HashMap<(String, Vec<u8>), Arc<[u8]>>;
 
-/// Every file that this process has loaded.
 static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
 
-/// Returns the file's body as a function, compiled once per process and loaded from bytecode by later states.
-///
-/// Thousands of workers load the same few files. Parsing took a quarter of the time of a load and left a third of its memory behind.
-/// A first line that starts with `#` is for the shell. `text` may be bytecode.
+/// Returns the file's body as a function, compiled once per process: thousands of workers load the same few files. A
+/// first line that starts with `#` is for the shell. `text` may be bytecode.
 pub(crate) fn load_chunk(lua: &Lua, chunk_name: &str, text: &[u8], debug_info: DebugInfo) -> mlua::Result<Function> {
     let key = (chunk_name.to_owned(), text.to_vec());
     let known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();

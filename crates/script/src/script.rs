@@ -15,11 +15,8 @@ use crate::source::ScriptSource;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadRole {
-    /// The global state: `init()`, `done()`, commands that are not parallel.
     Main,
-    /// The worker with this number, from 0: `thread_init()`, `event()`, `thread_done()`, parallel commands.
     Worker(u32),
-    /// Calls report hooks.
     Report,
 }
 
@@ -33,7 +30,6 @@ impl ThreadRole {
     }
 }
 
-/// What a script declares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
     pub options: Vec<OptionDecl>,
@@ -41,9 +37,8 @@ pub struct Description {
     pub has_event: bool,
 }
 
-/// A script in its own Lua state. It belongs to the thread that loaded it.
-///
-/// Whatever touches the state enters the session first, because any allocation may run Lua's finalisers, which call C symbols.
+/// A script in its own Lua state. Whatever touches the state enters the session first, because any allocation may run
+/// Lua's finalisers, which call C symbols.
 pub struct Script {
     name: String,
     thread: u32,
@@ -60,7 +55,6 @@ impl Drop for Script {
     }
 }
 
-/// Loads a script as for `run`, without a server, and returns what it declares.
 pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
     let script =
         Script::load(source, &Settings::default(), ThreadRole::Main, HostRef::without_events(Rc::new(NullHost)))?;
@@ -72,11 +66,6 @@ pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
 }
 
 impl Script {
-    /// Executes the script's file in a new state and resolves its options.
-    ///
-    /// # Errors
-    /// [`ScriptError::Lua`] and [`ScriptError::Sql`] from the file's body, [`ScriptError::UnknownOption`],
-    /// [`ScriptError::BadOption`], [`ScriptError::NotExported`].
     pub fn load(
         source: &ScriptSource,
         settings: &Settings,
@@ -110,7 +99,6 @@ impl Script {
         &self.commands
     }
 
-    /// Whether it defines `event()` or its own `thread_run()`.
     pub fn has_event(&self) -> bool {
         let _entered = self.session.enter();
         let globals = self.lua().globals();
@@ -118,7 +106,6 @@ impl Script {
             || self.runtime().and_then(|runtime| runtime::ask(&runtime, "thread_run_replaced")).unwrap_or(false)
     }
 
-    /// Calls `init()`, if there is one, and checks that there is something to run.
     pub fn init(&self) -> Result<(), ScriptError> {
         self.call_global("init", ())?;
         if self.has_event() {
@@ -128,33 +115,23 @@ impl Script {
         }
     }
 
-    /// Calls `thread_init(tid)`, if there is one.
     pub fn thread_init(&self) -> Result<(), ScriptError> {
         self.call_global("thread_init", self.thread)
     }
 
-    /// Runs events until the host has no more or an event asks to stop.
-    ///
-    /// # Errors
-    /// What an event raised, unless it asked to be run again.
     pub fn run(&self) -> Result<(), ScriptError> {
         self.call_global("thread_run", self.thread)
     }
 
-    /// Calls `thread_done(tid)`, if there is one.
     pub fn thread_done(&self) -> Result<(), ScriptError> {
         self.call_global("thread_done", self.thread)
     }
 
-    /// Calls `done()`, if there is one.
     pub fn done(&self) -> Result<(), ScriptError> {
         self.call_global("done", ())
     }
 
     /// Runs a command. `help` prints the script's options unless the script has its own.
-    ///
-    /// # Errors
-    /// [`ScriptError::NoCommand`], or what the command raised.
     pub fn command(&self, name: &str) -> Result<(), ScriptError> {
         let _entered = self.session.enter();
         let run: Option<Function> = self.runtime()?.get::<Function>("command").and_then(|find| find.call(name))?;
@@ -168,7 +145,6 @@ impl Script {
         }
     }
 
-    /// Whether the script has set `sysbench.hooks.HOOK`.
     pub fn has_hook(&self, hook: &str) -> bool {
         self.hook(hook).is_some()
     }
@@ -182,8 +158,7 @@ impl Script {
         }
     }
 
-    /// Calls the hook `report_operations`, which sysbench does not have. Its table has these numbers and, under `operations`, each
-    /// operation's `count` and 90th percentile `p90` [s] by name.
+    /// Calls our own hook `report_operations`. Its table has these numbers and each operation's `count` and `p90` [s].
     pub fn report_operations(
         &self,
         numbers: &[(&str, f64)],
@@ -230,7 +205,6 @@ impl Script {
         }
     }
 
-    /// Calls a function of the script within our error handler.
     fn call<R: FromLuaMulti>(&self, function: &Function, args: impl IntoLuaMulti) -> Result<R, ScriptError> {
         let _entered = self.session.enter();
         let call: Function = self.runtime()?.get("call")?;
@@ -359,7 +333,6 @@ fn legacy_text(value: &OptionValue, settings: &Settings) -> String {
     }
 }
 
-/// Whether this word of a command line is the option `name`.
 fn is_option(word: &str, name: &str) -> bool {
     let option = word.strip_prefix("--").and_then(|option| option.split('=').next());
     option.is_some_and(|option| option.replace('-', "_") == name.replace('-', "_"))

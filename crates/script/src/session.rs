@@ -1,7 +1,5 @@
-//! The state behind the C symbols of one Lua state: host, random streams, connections, last error.
-//!
-//! `ffi.C` functions get no pointer to their state, so each thread remembers the session whose Lua state is running. The C structures
-//! that Lua points to live here too. Their first fields follow the C declarations, the rest is ours.
+//! The state behind the C symbols of one Lua state. `ffi.C` functions get no pointer to it, so each thread remembers
+//! the session whose Lua state is running. The C structures that Lua points to live here too.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -24,7 +22,6 @@ pub(crate) struct Random {
     pub(crate) unique: Unique,
 }
 
-/// A failed statement, kept until it is known whether the script survives it.
 pub(crate) struct FailedStatement {
     pub(crate) error: SqlError,
     pub(crate) query: Vec<u8>,
@@ -39,7 +36,6 @@ pub(crate) struct ScriptSession {
     pub(crate) ignore_errors: IgnoreErrors,
     pub(crate) driver: SqlDriver,
     pub(crate) connections: ConnectionPool,
-    /// The script's own options, once its body has run.
     pub(crate) declared: OnceCell<Vec<OptionDecl>>,
     failure: RefCell<Option<FailedStatement>>,
     undecided: Cell<bool>,
@@ -69,7 +65,6 @@ impl ScriptSession {
         })
     }
 
-    /// Makes this the thread's current session until the guard is dropped.
     pub(crate) fn enter(&self) -> Entered {
         Entered { previous: CURRENT.replace(self) }
     }
@@ -87,7 +82,6 @@ impl ScriptSession {
         self.panic.borrow_mut().take()
     }
 
-    /// A statement failed, and the script may still survive it.
     pub(crate) fn failed(&self, error: &SqlError, query: &[u8], call: SqlCall) {
         self.survived();
         let shown = &query[..query.len().min(1000)];
@@ -105,7 +99,6 @@ impl ScriptSession {
         }
     }
 
-    /// Takes the last statement's error, for a script that ended with it.
     pub(crate) fn take_failure(&self) -> Option<FailedStatement> {
         self.undecided.set(false);
         self.failure.borrow_mut().take()
@@ -142,14 +135,13 @@ pub(crate) fn shielded<T>(default: T, call: impl FnOnce(&ScriptSession) -> T) ->
     })
 }
 
-/// Calls `body` with the random streams of the current session.
 #[inline]
 pub(crate) fn with_random<T>(body: impl FnOnce(&mut Random) -> T) -> T {
     with_current(|session| body(&mut session.random.borrow_mut()))
 }
 
-/// Restarts the random stream of the script running on this thread from the three numbers, so that arms reseeded alike draw alike.
-/// `sysbench.rand.unique` continues, because its numbers must not repeat. Call it from a method of [`crate::host::Events`].
+/// Restarts the random stream of the script running on this thread, so that arms reseeded alike draw alike.
+/// `sysbench.rand.unique` continues. Call it from a method of [`crate::host::Events`].
 ///
 /// # Panics
 /// If no script is running on this thread.
@@ -164,7 +156,6 @@ pub(crate) const NONE: c_int = 0;
 pub(crate) const IGNORABLE: c_int = 1;
 pub(crate) const FATAL: c_int = 2;
 
-/// Lua's `sql_driver`. There is only one.
 #[repr(C)]
 pub(crate) struct SqlDriver {
     short_name: *const c_char,
@@ -177,7 +168,6 @@ impl SqlDriver {
     }
 }
 
-/// The fields of Lua's `sql_connection`, then ours.
 #[repr(C)]
 pub(crate) struct SqlConnection {
     pub(crate) error: c_int,
@@ -191,7 +181,6 @@ pub(crate) struct SqlConnection {
     pub(crate) result: SqlResult,
     pub(crate) row: RowBuffer,
     pub(crate) bulk: Bulk,
-    /// Counts the connections that have lived in this memory.
     pub(crate) generation: u64,
 }
 
@@ -215,12 +204,10 @@ impl SqlConnection {
     }
 }
 
-/// Converts `text` to a C string. A zero byte becomes a space.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
-/// Lua's `sql_result`, the one live result of a connection.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct SqlResult {
@@ -232,14 +219,12 @@ pub(crate) struct SqlResult {
     pub(crate) connection: *mut SqlConnection,
 }
 
-/// Lua's `sql_value`. A null pointer is NULL.
 #[repr(C)]
 pub(crate) struct SqlValue {
     pub(crate) length: u32,
     pub(crate) start: *const u8,
 }
 
-/// Lua's `sql_row`.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct SqlRow {
@@ -247,7 +232,6 @@ pub(crate) struct SqlRow {
     pub(crate) values: *const SqlValue,
 }
 
-/// The last row, kept until the next is fetched.
 #[derive(Default)]
 pub(crate) struct RowBuffer {
     pub(crate) fields: Vec<Option<Vec<u8>>>,
@@ -256,10 +240,8 @@ pub(crate) struct RowBuffer {
     pub(crate) name: CString,
 }
 
-/// sysbench's size of a statement if the script sets none.
 const DEFAULT_LIMIT_BYTES: usize = 512 * 1024;
 
-/// The current statement: `head` alone, or `head` and rows.
 pub(crate) struct Bulk {
     pub(crate) statement: Vec<u8>,
     pub(crate) head_length: usize,
@@ -274,7 +256,6 @@ impl Default for Bulk {
     }
 }
 
-/// All connections of a session: open ones and reusable memory.
 #[derive(Default)]
 pub(crate) struct ConnectionPool {
     all: RefCell<Vec<*mut SqlConnection>>,

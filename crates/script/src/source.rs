@@ -8,9 +8,7 @@ use crate::error::{ScriptError, nearest};
 /// A script that can be loaded once per thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptSource {
-    /// The bundled name or the path, for messages and `sysbench.cmdline.script_path`.
     pub name: String,
-    /// Name in Lua's error messages.
     pub chunk_name: String,
     pub text: Vec<u8>,
 }
@@ -34,13 +32,11 @@ pub(crate) fn bundled_text(name: &str) -> Option<&'static str> {
     BUNDLED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// Names of the bundled workloads, without their modules.
 pub fn bundled_names() -> Vec<&'static str> {
     BUNDLED.iter().map(|(name, _)| *name).filter(|name| *name != "oltp_common" && !name.starts_with("tpcc_")).collect()
 }
 
 impl ScriptSource {
-    /// Creates a script from text, for tests and one-liners.
     pub fn inline(name: &str, text: &str) -> Self {
         Self { name: name.to_owned(), chunk_name: format!("@{name}"), text: text.as_bytes().to_vec() }
     }
@@ -63,10 +59,8 @@ impl ScriptSource {
     }
 }
 
-/// Finds a bundled workload by name, or a file by path. `-` is standard input.
-///
-/// A bundled name wins over a file, so that the `oltp_read_only` of a study never depends on the working directory. Pipes are not
-/// accepted, because a script is read more than once.
+/// Finds a bundled workload by name, or a file by path. `-` is standard input. A bundled name wins over a file. Pipes
+/// are not accepted, because a script is read more than once.
 pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
     if name == "-" {
         return ScriptSource::stdin();
@@ -79,8 +73,8 @@ pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
     }
 }
 
-/// Finds a script as `sysbench NAME` does: a file or pipe, then `NAME.lua` along Lua's `package.path`, then a bundled workload. `-` is
-/// standard input.
+/// Finds a script as `sysbench NAME` does: a file or pipe, then `NAME.lua` along Lua's `package.path`, then a bundled
+/// workload. `-` is standard input.
 pub fn find_on_path(name: &str) -> Result<ScriptSource, ScriptError> {
     if name == "-" {
         return ScriptSource::stdin();

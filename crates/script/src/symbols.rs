@@ -1,14 +1,10 @@
-//! The C symbols that Lua reaches through `ffi.C`: sysbench's, with its names and meanings, and a few of our own (`bakeoff_…`).
-//!
-//! LuaJIT compiles calls through the FFI into its traces, but not calls through Lua's C API. So the whole hot path goes this way. A symbol
-//! never calls back into Lua and never unwinds into it: it returns a code, and Lua raises.
-//!
-//! Each module keeps the C declarations for Lua (`CDEF`) beside the functions.
-//!
+//! The C symbols that Lua reaches through `ffi.C`: sysbench's, and a few of our own (`bakeoff_…`). LuaJIT compiles
+//! calls through the FFI, but not calls through Lua's C API, so the hot path goes this way. A symbol never calls
+//! back into Lua and never unwinds into it: it returns a code, and Lua raises.
 //! # Safety
-//! Every symbol relies on the same promises of our Lua files. Pointers to connections, statements, results, texts and histograms come from
-//! this crate and are still valid, or null where the function handles it. A string has `length` bytes or ends with a zero byte, and a
-//! buffer has room for `room` bytes, or for as much as the function writes. Nobody writes to either during the call.
+//! Every symbol relies on the same promises of our Lua files; nothing below repeats them. Pointers come from this
+//! crate and are still valid, or null where the function handles it. A string has `length` bytes or ends with a
+//! zero byte, and a buffer has room for what the function writes. Nobody writes to either during the call.
 
 mod bulk;
 mod connections;
@@ -22,7 +18,6 @@ pub(crate) fn declarations() -> String {
     [events::CDEF, connections::CDEF, statements::CDEF, bulk::CDEF, random::CDEF].concat()
 }
 
-/// Addresses of all symbols, so that no linker drops them.
 struct Anchors<const N: usize>([*const c_void; N]);
 
 // SAFETY: addresses of functions, never read through.
@@ -63,25 +58,20 @@ anchors! {
     },
 }
 
-/// Keeps the linker from dropping symbols.
 pub(crate) fn keep_symbols() {
     std::hint::black_box(&ANCHORS.0);
 }
 
-/// Converts a C string, empty for a null pointer.
 unsafe fn text_of(text: *const std::ffi::c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: as the caller promises.
     unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Returns `length` bytes at `start`, none for a null pointer.
 unsafe fn bytes_of<'a>(start: *const std::ffi::c_char, length: usize) -> &'a [u8] {
     if start.is_null() {
         return &[];
     }
-    // SAFETY: as the caller promises.
     unsafe { std::slice::from_raw_parts(start.cast(), length) }
 }

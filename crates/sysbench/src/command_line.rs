@@ -12,7 +12,6 @@ use crate::option_files::config_file;
 /// Built-in tests of sysbench that are refused here.
 pub(crate) const REFUSED_TESTS: [&str; 4] = ["fileio", "memory", "mutex", "threads"];
 
-/// The arguments, checked for form.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLine {
     /// Known options as typed, by name with underscores. Later ones replace earlier ones.
@@ -23,16 +22,13 @@ pub(crate) struct CommandLine {
     pub(crate) others_of_files: Vec<(String, String)>,
     /// Known flags with an invalid value. They are among `others` too and reported after the first line.
     pub(crate) bad_flags: Vec<String>,
-    /// What is wrong with the first invalid value.
     pub(crate) mistake: Option<String>,
     /// `--strict`: refuse what sysbench accepts.
     pub(crate) strict: bool,
-    /// Built-in test, script or path.
     pub(crate) test: Option<String>,
     pub(crate) command: Option<String>,
 }
 
-/// Options of sysbench's master.
 #[rustfmt::skip]
 const NOT_OF_1_0: [&str; 8] = [
     "warmup_time", "thread_init_timeout", "rand_zipfian_exp", "luajit_cmd", "mysql_ssl_ca", "mysql_ssl_cert",
@@ -111,7 +107,6 @@ impl CommandLine {
         Ok(())
     }
 
-    /// Refuses a value that does not fit the option's type, in sysbench's words.
     fn check(&self, spec: &OptionSpec, value: &str) -> Result<(), String> {
         // Unlike sysbench we accept several percentiles, and fractions.
         let is_number = |label: &str| label.is_empty() || label.parse::<f64>().is_ok();
@@ -186,7 +181,6 @@ impl CommandLine {
         fit(spec, self.text(name)).unwrap_or_else(|| spec.decl().default_value())
     }
 
-    /// Returns every given option in the form of its type, for `sysbench.opt`.
     pub(crate) fn values(&self) -> BTreeMap<String, OptionValue> {
         self.given.keys().map(|name| ((*name).to_owned(), self.value(name))).collect()
     }
@@ -207,7 +201,6 @@ pub(crate) fn needs_value(name: &str) -> String {
     format!("option --{name} needs a value: --{name}=VALUE")
 }
 
-/// Whether the option means something without a value.
 fn may_stand_alone(spec: &OptionSpec) -> bool {
     spec.kind == OptionType::Bool || matches!(spec.name, "json" | "my_cnf" | "mysql_ssl")
 }
@@ -237,7 +230,6 @@ pub(crate) fn help() -> String {
     text + "\nSee 'sysbench <testname> help' for a list of options for each test.\n"
 }
 
-/// sysbench's message for an invalid value.
 pub(crate) fn bad_value(name: &str, value: &str) -> String {
     format!("Invalid value for the '{name}' option: '{value}'")
 }

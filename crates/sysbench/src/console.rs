@@ -1,7 +1,5 @@
-//! What the user sees: log lines by verbosity, the script's own lines, and where they go.
-//!
-//! As in sysbench everything except mistakes on the command line goes to standard output, unbuffered, and a repeated message is shown once,
-//! with a count.
+//! What the user sees: log lines by verbosity and the script's own lines. As in sysbench everything except mistakes on
+//! the command line goes to standard output, and a repeated message is shown once, with a count.
 
 use std::io::{Write, stderr, stdout};
 use std::sync::Mutex;
@@ -12,16 +10,12 @@ use bakeoff_script::{ScriptError, SqlCall};
 
 #[derive(Debug)]
 pub(crate) struct Console {
-    /// Messages above this level are not shown.
     verbosity: i64,
-    /// Write everything to standard error, because standard output carries the JSON result.
     aside: bool,
-    /// Statements go as text (`--db-ps-mode=disable`).
     text_statements: bool,
     last: Mutex<Last>,
 }
 
-/// The last message and how often it was repeated.
 #[derive(Debug, Default)]
 struct Last {
     text: String,
@@ -37,7 +31,6 @@ impl Console {
         level as i64 <= self.verbosity
     }
 
-    /// Writes a message and a newline. Severe messages are marked.
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
         if !self.shows(level) {
             return;
@@ -59,7 +52,6 @@ impl Console {
         self.write(&format!("{prefix}{message}\n"));
     }
 
-    /// Ends a run of equal messages, if there is one.
     fn end_repetition(&self, last: &mut Last) {
         if last.again > 0 {
             self.write(&format!("(last message repeated {} times)\n", last.again));
@@ -76,12 +68,10 @@ impl Console {
         self.log(LogLevel::Notice, message);
     }
 
-    /// Writes a line of the script's own: always shown, never collapsed.
     pub(crate) fn print(&self, line: &str) {
         self.write(&format!("{line}\n"));
     }
 
-    /// Writes what was held back.
     pub(crate) fn finish(&self) {
         self.end_repetition(&mut lock(&self.last));
     }
@@ -115,7 +105,6 @@ impl Console {
         }
     }
 
-    /// Reports a failed statement as sysbench's driver does. A refused connection has been reported already.
     pub(crate) fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
         let (errno, query) = (error.code, String::from_utf8_lossy(query));
         let message = as_client_library(errno).unwrap_or(&error.message);

@@ -24,7 +24,6 @@ use crate::server::MySqlOptions;
 use crate::session::SysbenchSession;
 use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
 
-/// sysbench's exit codes.
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
 /// Forced shutdown, or workers that were not ready in time.
@@ -32,7 +31,6 @@ const FORCED: u8 = 2;
 
 const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
 
-/// Runs the command. `arguments` are those after the program's name.
 pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
     allow_many_files();
     end_with_the_reader();
@@ -53,12 +51,10 @@ fn end_with_the_reader() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// Writes a mistake on the command line to standard error. Everything else goes to standard output.
 fn complain(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }
 
-/// Whether bakeoff does not have it: other tests, other databases.
 fn is_for_the_original(line: &CommandLine) -> bool {
     let test = line.test.as_deref().unwrap_or_default();
     REFUSED_TESTS.contains(&test) || line.text("db_driver") == "pgsql"
@@ -81,7 +77,6 @@ fn run_original(arguments: &[String]) {
     }
 }
 
-/// Runs the command, with mistakes and warnings in sysbench's order.
 fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
     let wants_help = line.is_on("help");
     if is_for_the_original(line) && !wants_help {
@@ -253,7 +248,6 @@ impl Invocation<'_> {
         }
     }
 
-    /// Returns a script's option that takes a value but was typed without one, which would mean 1 or `on`.
     fn without_its_value(&self, main: &Script) -> Option<&str> {
         let takes_value = |name: &str| {
             let mut declared = main.declared_options().iter();
@@ -265,7 +259,6 @@ impl Invocation<'_> {
         alone.find(|(name, _)| takes_value(name)).map(|(name, _)| name.as_str())
     }
 
-    /// Returns a script's option as it was typed, with its value.
     fn as_typed(&self, name: &str) -> Option<(&str, Option<&str>)> {
         let mut given = self.line.others.iter();
         let (name, value) = given.find(|(given, _)| given.replace('-', "_") == name)?;
@@ -363,7 +356,6 @@ impl Invocation<'_> {
         })
     }
 
-    /// Writes the JSON result and returns the exit code.
     fn conclude(
         &self,
         test: &str,
@@ -397,7 +389,6 @@ impl Invocation<'_> {
         })
     }
 
-    /// Options as given, without passwords.
     fn given(&self, test: &Test) -> Map<String, Value> {
         let mut given = self.line.values();
         match test {

@@ -1,15 +1,11 @@
-//! Option files: `--my-cnf`, MySQL's own files with account, address and TLS, and `--config-file` with one `name=value` per line.
-//!
-//! sysbench reads `flag=off` in a configuration file as on, ignores lines of 256 bytes, and silently forgets an option with a space before
-//! its `=`. Here all three mean what they say.
+//! Option files: `--my-cnf`, MySQL's own files, and `--config-file` with one `name=value` per line. Unlike sysbench,
+//! `flag=off` is off, and long lines and spaces before `=` are read.
 
 use std::path::{Path, PathBuf};
 
 /// Files that MySQL's clients read, in their order. `~` is the home directory.
 const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf"];
-/// Groups that are read. Later lines win.
 const GROUPS: [&str; 4] = ["client", "client-server", "mysql", "sysbench"];
-/// How deep `!include` may go.
 const DEEPEST: u32 = 8;
 
 /// The options of MySQL's files by their names here, in the order found; a later one wins. An empty `path` stands for the usual files.
@@ -61,7 +57,6 @@ fn read_file(path: &Path, depth: u32, found: &mut Vec<(&'static str, String)>) -
     Ok(())
 }
 
-/// Reads a file whose comments may be in any character set.
 fn read_text(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
 }
@@ -130,7 +125,6 @@ fn parse(text: &str, strict: bool) -> Result<Vec<(String, String)>, (usize, Stri
     Ok(options)
 }
 
-/// Strips quotes, or a trailing comment.
 fn value_of(value: &str) -> &str {
     let value = value.trim();
     for quote in ['"', '\''] {

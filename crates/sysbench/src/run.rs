@@ -1,5 +1,3 @@
-//! `run`: workers made ready, started together, watched to their end, and reported.
-
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -33,23 +31,16 @@ const FULL_QUEUE: &str = "The event queue is full. This means the worker threads
 
 /// How long workers may take to end their events after a failure, and again to end once their connections are cut.
 const LAST_GRACE: Duration = Duration::from_secs(5);
-/// Longest wait between two checks for a failure.
 const POLL: Duration = Duration::from_millis(200);
 
-/// The reporter packs whole histograms for `--hdr-log`, for which the workers' small stacks are not enough.
 const REPORTER_STACK_BYTES: usize = 2 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Complete,
-    /// A script failed, which has been reported.
     Failed,
-    /// Workers were not ready in time.
     NotReady,
-    /// Events overran `--time` by more than `--forced-shutdown` and were abandoned.
-    Forced {
-        unfinished: u64,
-    },
+    Forced { unfinished: u64 },
 }
 
 pub(crate) struct Run {
@@ -73,7 +64,6 @@ impl Outcome {
 }
 
 impl Run {
-    /// Runs the test. `main` is the script's global state, after its `init()`.
     pub(crate) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
         let console = &self.session.console;
         // Held until the run has ended.
@@ -159,10 +149,6 @@ impl Run {
         pool
     }
 
-    /// Waits until every worker waits for the start.
-    ///
-    /// # Errors
-    /// [`Ending::Failed`] or [`Ending::NotReady`], already reported. The workers are on their way out.
     fn wait_until_ready(&self, workers: &WorkerPool) -> Result<(), Ending> {
         let limit = self.options.thread_init_timeout;
         let console = &self.session.console;
@@ -262,7 +248,6 @@ impl Run {
         pairing.inspect_err(warn).ok()
     }
 
-    /// The run as one slice, whose guard is the warm-up.
     fn slice(&self) -> Slice {
         let start_ns = now_ns();
         let guard_end_ns = start_ns.saturating_add(ns(self.options.warmup));
@@ -292,7 +277,6 @@ impl Run {
         }
     }
 
-    /// Reports the operations that the script named, if any, also through its own hook.
     fn report_operations(&self, main: Option<&Script>, delta: &Delta, numbers: &[(&str, f64)]) {
         let console = &self.session.console;
         let Some(table) = operations(delta) else {
@@ -309,8 +293,6 @@ impl Run {
         }
     }
 
-    /// Prints the histogram and the final block, or calls the script's hook. The times are when counting began and when the last event ended
-    /// [ns of the clock].
     fn report(&self, main: Option<&Script>, stats: &Stats, mut period: Snapshot, (count_from_ns, end_ns): (u64, u64)) {
         let (console, options) = (&self.session.console, &self.options);
         let delta = stats.period(&mut period, end_ns);
@@ -356,7 +338,6 @@ impl Run {
     }
 }
 
-/// What the workers of a run share.
 struct Worker {
     test: Arc<Test>,
     session: Arc<SysbenchSession>,
@@ -398,7 +379,6 @@ impl Worker {
     }
 }
 
-/// Ends the workers after a failure. Running events may end, then connections are cut.
 fn end_workers(workers: &WorkerPool) {
     let gate = workers.gate();
     gate.close();

@@ -9,9 +9,7 @@ use bakeoff_script::{RandKind, RandSettings};
 
 use crate::command_line::CommandLine;
 
-/// More threads than this are a typing error.
 const MOST_THREADS: i64 = 100_000;
-/// As in sysbench.
 const MOST_CHECKPOINTS: usize = 256;
 const ENDLESS: &str = "WARNING: Both event and time limits are disabled, running an endless test";
 /// Smallest C stack of a worker. LuaJIT's own data is on the heap, but its parser and connecting need this much.
@@ -19,14 +17,11 @@ const LEAST_STACK_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// sysbench 1.0.20: `General statistics:`.
     V1_0,
-    /// sysbench's master: `Throughput:`.
     V1_1,
 }
 
 impl Dialect {
-    /// The sysbench version to imitate.
     pub(crate) fn version(self) -> &'static str {
         match self {
             Self::V1_0 => "1.0.20",
@@ -37,7 +32,6 @@ impl Dialect {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Percentile {
-    /// Per cent, in (0, 100].
     pub(crate) per_cent: f64,
     /// As typed: `95`, `99.9`.
     pub(crate) label: String,
@@ -55,13 +49,11 @@ pub(crate) struct RunOptions {
     pub(crate) events: Option<u64>,
     pub(crate) time: Option<Duration>,
     pub(crate) warmup: Duration,
-    /// Time that events may overrun `time`. None for as long as they take.
     pub(crate) forced_shutdown: Option<Duration>,
     pub(crate) stack_bytes: usize,
     pub(crate) thread_init_timeout: Duration,
     pub(crate) idle_connections: u32,
     pub(crate) placement: Placement,
-    /// Events per second of all workers together.
     pub(crate) rate_per_s: Option<u32>,
     pub(crate) report_interval_s: Option<u64>,
     /// Seconds since the start, sorted, without duplicates.
@@ -146,7 +138,6 @@ impl RunOptions {
         })
     }
 
-    /// Why a thread could not be started.
     pub(crate) fn no_thread(&self, failure: &Failure) -> String {
         let words = &failure.message;
         if self.stack_bytes > LEAST_STACK_BYTES {

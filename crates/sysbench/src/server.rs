@@ -11,7 +11,6 @@ use crate::option_files::my_cnf;
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::net::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
 
-/// Limit for connecting, TLS and login together.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Longest wait for a reply. sysbench has no limit, and an index over a big table takes as long as it takes.
 const REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -21,7 +20,6 @@ const USUAL_SOCKETS: [&str; 4] =
 /// Files that sysbench 1.0 expects in the working directory with `--mysql-ssl=on`.
 const FILES_OF_1_0: [&str; 3] = ["cacert.pem", "client-cert.pem", "client-key.pem"];
 
-/// The MySQL options, with those of `--my-cnf` as defaults.
 pub(crate) struct MySqlOptions<'a> {
     line: &'a CommandLine,
     my_cnf: Vec<(&'static str, String)>,
@@ -52,7 +50,6 @@ impl<'a> MySqlOptions<'a> {
         }
     }
 
-    /// Refuses options that are not supported.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.line.is_on("mysql_compression") {
             return Err("--mysql-compression is not supported".to_owned());
@@ -72,7 +69,6 @@ impl<'a> MySqlOptions<'a> {
         self.line.is_on("mysql_dry_run")
     }
 
-    /// Why a script cannot have the driver, in sysbench's words.
     pub(crate) fn driver_failure(&self) -> Option<String> {
         if self.sockets().is_empty() && self.list("mysql_host").is_empty() {
             return Some("No MySQL hosts specified, aborting".to_owned());
@@ -91,7 +87,6 @@ impl<'a> MySqlOptions<'a> {
         Ok(IgnoreErrors::Codes(list.iter().map(code).collect::<Result<_, _>>()?))
     }
 
-    /// Every address, in the order in which connections are distributed.
     pub(crate) fn rotation(&self) -> Result<Rotation, String> {
         let (charset, collation) = self.charset();
         let base = ServerAddress {
@@ -122,7 +117,6 @@ impl<'a> MySqlOptions<'a> {
         }
     }
 
-    /// Returns the sockets or, without any, every port of the first host, then of the next.
     fn endpoints(&self) -> Result<Vec<Endpoint>, String> {
         let sockets = self.sockets();
         if !sockets.is_empty() {
@@ -153,8 +147,8 @@ impl<'a> MySqlOptions<'a> {
         }
     }
 
-    /// `localhost` is the usual unix socket, as in MySQL's client library, unless another port is asked for, which the library would silently
-    /// ignore. A my.cnf's socket and port belong to one server, the command line's port may not.
+    /// `localhost` is the usual unix socket, as in MySQL's client library, unless another port is asked for. A my.cnf's
+    /// socket and port belong to one server, the command line's port may not.
     fn endpoint(&self, host: &str, port: u16) -> Endpoint {
         let of_line = self.line.has("mysql_port");
         let in_file = self.in_file("mysql_socket").filter(|_| !of_line);

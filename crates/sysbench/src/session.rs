@@ -1,5 +1,3 @@
-//! What all scripts of one invocation share: the console, the way to the servers, and what the servers reported of themselves.
-
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -38,7 +36,6 @@ impl SysbenchSession {
         Self { console, rotation: Arc::new(rotation), dry_run, driver_failure, server: OnceLock::new() }
     }
 
-    /// What the first connection found. None if the script has not connected.
     pub(crate) fn server(&self) -> Option<&ServerFacts> {
         self.server.get()
     }
@@ -64,7 +61,6 @@ impl SysbenchSession {
 }
 
 impl Environment for SysbenchSession {
-    /// Reports a refusal as sysbench does.
     fn connect(&self, connector: &Connector, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         if self.dry_run {
             self.server.get_or_init(|| ServerFacts {
@@ -172,14 +168,11 @@ impl Connection for DryRun {
     }
 }
 
-/// Threads that connect and then hold their connections.
 const HOLDERS: u32 = 16;
 const STACK_BYTES: usize = 256 * 1024;
 
-/// `--idle-connections`: connections held open and idle while the workers run. Dropping it closes them.
-///
-/// People often ask what a server does with thousands of mostly idle connections. A worker with its own Lua state for each would cost a
-/// hundred times as much as the connection.
+/// `--idle-connections`: connections held open and idle while the workers run, by a few threads. Dropping it closes
+/// them.
 pub(crate) struct IdleConnections {
     /// Holds the holders until it is broken, because it is for one thread more.
     release: Arc<Barrier>,
@@ -210,13 +203,11 @@ impl Drop for IdleConnections {
     fn drop(&mut self) {
         self.release.break_up();
         for handle in self.holders.drain(..) {
-            // A holder that panicked no longer holds anything.
             let _ = handle.join();
         }
     }
 }
 
-/// Connects, reports the outcome, and holds the connections until released.
 fn hold(session: &SysbenchSession, share: u32, opened: Sender<Result<(), SqlError>>, release: &Barrier) {
     let connector = session.connector(Arc::default());
     let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));

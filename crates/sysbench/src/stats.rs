@@ -1,7 +1,5 @@
-//! What the workers of a run count, and how it is read while they run.
-//!
-//! Each counter belongs to one worker and needs no locked instruction. Latencies go into a few histograms that workers share, because 5,000
-//! idle workers must not cost 5,000 histograms.
+//! What the workers of a run count, and how it is read while they run. Latencies go into a few histograms that workers
+//! share, because 5,000 idle workers must not cost 5,000 histograms.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,7 +8,6 @@ use bakeoff_load::lock;
 use bakeoff_load::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 use bakeoff_metrics::{LatencyHistogram, SliceTotals, ms, seconds};
 
-/// Most histograms. Up to this many workers each has its own.
 const MOST_SHARDS: usize = 64;
 
 #[derive(Debug)]
@@ -23,10 +20,8 @@ pub(crate) struct Stats {
     collected: Mutex<Collected>,
 }
 
-/// Latencies taken out of the shards, for each reader.
 #[derive(Debug, Default)]
 struct Collected {
-    /// The last shard's, empty in between.
     latest: Latencies,
     interval: Latencies,
     period: Latencies,
@@ -35,7 +30,6 @@ struct Collected {
     extremes_ns: Vec<Option<(u64, u64)>>,
 }
 
-/// What happened between two moments of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Delta {
     pub(crate) seconds: f64,
@@ -59,13 +53,11 @@ impl Delta {
         self.totals.reads + self.totals.writes + self.totals.other
     }
 
-    /// Errors that the script survived.
     pub(crate) fn errors(&self) -> u64 {
         self.totals.errors.values().sum()
     }
 }
 
-/// The counters at one moment, where a [`Delta`] begins.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     at_ns: u64,
@@ -118,12 +110,10 @@ impl Stats {
         self.workers.iter().filter(|worker| worker.is_in_event()).count() as u64
     }
 
-    /// Since the last call, for an intermediate report.
     pub(crate) fn interval(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
         self.taken(snapshot, now_ns, |collected| &mut collected.interval)
     }
 
-    /// Since the last call, for a checkpoint or the final report.
     pub(crate) fn period(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
         self.taken(snapshot, now_ns, |collected| &mut collected.period)
     }

@@ -21,10 +21,7 @@ pub(crate) const MAX_PRIME: u64 = 10_000;
 #[derive(Debug)]
 pub(crate) enum Test {
     Script(Box<ScriptTest>),
-    /// The built-in `cpu`: prime numbers by trial division. People run it to check what a machine's CPU does.
-    Cpu {
-        max_prime: u64,
-    },
+    Cpu { max_prime: u64 },
 }
 
 #[derive(Debug, Clone)]
@@ -68,8 +65,8 @@ impl Test {
         }
     }
 
-    /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all workers has been
-    /// reported.
+    /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all
+    /// workers has been reported.
     pub(crate) fn work(&self, worker: &TestWorker<'_>) -> Result<(), Failure> {
         match self {
             Self::Script(test) => test.work(worker),
@@ -120,8 +117,7 @@ impl ScriptTest {
         Ok(())
     }
 
-    /// Runs a command of the script that `main` has loaded, on one thread or, if the script says so, on all at once. Returns false if it failed,
-    /// which has been reported.
+    /// Runs a command of the script that `main` has loaded. Returns false if it failed, which has been reported.
     pub(crate) fn command(
         &self,
         name: &str,
@@ -159,7 +155,6 @@ impl ScriptTest {
     }
 }
 
-/// Parses `--cpu-max-prime`.
 pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
     number.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))
 }

@@ -1,6 +1,4 @@
 //! Authentication plugins: what to answer to a server's challenge. The cryptography is mysql_common's.
-//!
-//! Source: MySQL internals manual, "Authentication Method"; MariaDB knowledge base, "Authentication Plugin - ed25519".
 
 use base64::Engine as _;
 use mysql_common::auth::plugins::{
@@ -13,38 +11,29 @@ use mysql_common::num_bigint::BigUint;
 use crate::bytes::{Malformed, Reader};
 use crate::reply::ServerError;
 
-/// How bytes travel to the server. Decides whether a password may be sent in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// TCP without encryption.
     Plain,
     UnixSocket,
-    /// TLS over TCP or a unix socket.
     Tls,
 }
 
-/// Why a login failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// TLS is required and the server does not offer it.
     #[error("TLS is required, but the server ({version}) does not offer it")]
     TlsNotOffered { version: String },
-    /// The server asks for a plugin that [`Plugin`] does not list.
     #[error("the server asks for authentication plugin '{0}', which bakeoff does not support")]
     UnknownPlugin(String),
-    /// `mysql_clear_password` without TLS.
     #[error(
         "the server asks for the password in clear text over a connection without TLS; set the TLS mode to required"
     )]
     ClearTextRefused,
-    /// The server broke the protocol, or it is not a MySQL server.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
 
-/// The supported plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plugin {
     Native,
@@ -59,9 +48,7 @@ const PLUGINS: [Plugin; 5] = [Plugin::Native, Plugin::CachingSha2, Plugin::Sha25
 const BAD_CHALLENGE: Malformed = Malformed { what: "authentication challenge", why: "it has the wrong length" };
 const BAD_KEY: Malformed = Malformed { what: "RSA public key of the server", why: "it is not a usable PEM key" };
 
-/// `caching_sha2_password`: the server has the password in its cache.
 const FAST_AUTH_OK: u8 = 3;
-/// `caching_sha2_password`: the server wants the password itself.
 const FULL_AUTH: u8 = 4;
 
 impl Plugin {
@@ -82,7 +69,6 @@ impl Plugin {
         }
     }
 
-    /// Answers the `challenge` of a greeting or a switch request.
     pub(crate) fn answer(self, password: &[u8], challenge: &[u8], channel: Channel) -> Result<Vec<u8>, LoginError> {
         // The NUL at the end of a switch request's challenge does not belong to it.
         let nonce = challenge.strip_suffix(b"\0").unwrap_or(challenge);
@@ -110,7 +96,6 @@ impl Plugin {
         }
     }
 
-    /// Answers what the server sends after [`Plugin::answer`]. None if there is nothing to send.
     pub(crate) fn continue_with(
         self,
         password: &[u8],
@@ -157,9 +142,7 @@ fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malf
     key.encrypt_block(mixed, Pkcs1OaepPadding::new(GetRandom)).map_err(|_| BAD_KEY)
 }
 
-/// Reads `-----BEGIN PUBLIC KEY-----` (SubjectPublicKeyInfo).
-///
-/// mysql_common's own reader panics on a truncated key (0.38.2).
+/// Reads `-----BEGIN PUBLIC KEY-----`. mysql_common's own reader panics on a truncated key (0.38.2).
 fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let text = std::str::from_utf8(pem).map_err(|_| BAD_KEY)?;
     let (_, body) = text.split_once("-----BEGIN PUBLIC KEY-----").ok_or(BAD_KEY)?;
@@ -182,7 +165,6 @@ fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     if usable { Ok(PublicKey::new(modulus, exponent)) } else { Err(BAD_KEY) }
 }
 
-/// Returns the content of the next DER element, which must have this tag and a definite length.
 fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Reader<'a>, Malformed> {
     if reader.u8()? != tag {
         return Err(BAD_KEY);

@@ -4,13 +4,10 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what}: {why}")]
 pub struct Malformed {
-    /// Which packet.
     pub what: &'static str,
-    /// What is wrong with it.
     pub why: &'static str,
 }
 
-/// Reads one packet's payload from front to back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -18,7 +15,6 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `what` names the packet in errors.
     pub(crate) fn new(payload: &'a [u8], what: &'static str) -> Self {
         Self { rest: payload, what }
     }
@@ -81,7 +77,6 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Reads a length-encoded integer (1, 3, 4 or 9 bytes).
     pub(crate) fn lenenc(&mut self) -> Result<u64, Malformed> {
         match self.u8()? {
             small @ 0..=0xfa => Ok(small.into()),
@@ -101,7 +96,6 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
-    /// Reads up to a NUL, which is consumed and not returned.
     pub(crate) fn nul_terminated(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self
             .rest

@@ -1,9 +1,6 @@
-//! Writes commands into the caller's buffer. Nothing is allocated once the buffer has grown.
-//!
-//! Every function appends to `out`, so a COM_STMT_CLOSE, which is never answered, can travel in front of the next command.
-//! Functions whose argument may fill more than one packet return the sequence number of the first packet of the reply.
-//!
-//! Source: MySQL internals manual, "Text Protocol" and "Prepared Statements".
+//! Writes commands into the caller's buffer. Every function appends to `out`, so a COM_STMT_CLOSE can travel in front
+//! of the next command. Functions whose argument may fill several packets return the sequence number of the reply's
+//! first packet.
 
 use crate::bytes::put_lenenc;
 use crate::packet;
@@ -19,11 +16,8 @@ const COM_STMT_CLOSE: u8 = 0x19;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Parameter<'a> {
     Null,
-    /// BIGINT.
     Int(i64),
-    /// DOUBLE.
     Double(f64),
-    /// A string in the connection's character set.
     Bytes(&'a [u8]),
 }
 
@@ -40,7 +34,6 @@ pub struct BoundTypes {
 }
 
 impl BoundTypes {
-    /// Sends the types again with the next execution. Call it after an error, when the server may not have kept them.
     pub fn forget(&mut self) {
         self.known_to_server = false;
     }
@@ -78,7 +71,6 @@ pub fn query(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
     command(out, COM_QUERY, sql)
 }
 
-/// COM_QUERY with text that `write` appends in place.
 #[inline]
 pub fn query_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u8 {
     let header_at = packet::begin(out);
@@ -87,7 +79,6 @@ pub fn query_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u8 {
     packet::finish(out, header_at, 0)
 }
 
-/// COM_STMT_PREPARE.
 pub fn prepare(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
     command(out, COM_STMT_PREPARE, sql)
 }
@@ -143,17 +134,14 @@ pub fn execute<'a>(
     packet::finish(out, header_at, 0)
 }
 
-/// COM_STMT_CLOSE. The server does not reply.
 pub fn close_statement(out: &mut Vec<u8>, statement: u32) {
     command(out, COM_STMT_CLOSE, &statement.to_le_bytes());
 }
 
-/// COM_PING.
 pub fn ping(out: &mut Vec<u8>) {
     command(out, COM_PING, &[]);
 }
 
-/// COM_QUIT. The server closes the connection without a reply.
 pub fn quit(out: &mut Vec<u8>) {
     command(out, COM_QUIT, &[]);
 }

@@ -1,10 +1,7 @@
 //! Where quotes, names and comments begin and end in SQL text, as the server reads it.
-//!
-//! Templates, the lexer of `bakeoff-capture` and its reader of SQL files all divide text by these rules.
 
 use memchr::{memchr, memchr2, memmem};
 
-/// Session settings that decide where quoted text ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dialect {
     /// SQL mode NO_BACKSLASH_ESCAPES: a backslash is an ordinary character.
@@ -15,20 +12,15 @@ pub struct Dialect {
     pub multi_byte: MultiByte,
 }
 
-/// Text that holds no code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opaque {
-    /// A string or a name in this quote.
     Quoted(u8),
-    /// `/* … */`
     BlockComment,
-    /// `-- …` or `# …`, up to the newline.
     LineComment,
 }
 
-/// Returns what begins at the start of `sql` and the length of its opening mark, or None if that is code.
-///
-/// `/*!50003` and `/*M!` are code; see [`code_comment`].
+/// Returns what begins at the start of `sql` and the length of its opening mark, or None if that is code. `/*!50003`
+/// and `/*M!` are code; see [`code_comment`].
 #[inline]
 pub fn opening(sql: &[u8]) -> Option<(Opaque, usize)> {
     match *sql {
@@ -44,9 +36,8 @@ pub fn opening(sql: &[u8]) -> Option<(Opaque, usize)> {
 /// Versions that no server has: `/*!99999 … */`, and the `/*M!999999\- enable the sandbox mode */` of a dump.
 const NEVER: [&[u8]; 2] = [b"99999", b"999999"];
 
-/// Returns the length of `/*!`, `/*!50003` or `/*M!100616` at the start of `sql`: some server runs what follows as code.
-///
-/// MySQL skips comments with an `M`; MariaDB skips those of versions 50700 to 99999.
+/// Returns the length of `/*!`, `/*!50003` or `/*M!100616` at the start of `sql`: some server runs what follows as
+/// code.
 pub fn code_comment(sql: &[u8]) -> Option<usize> {
     let rest = sql.strip_prefix(b"/*")?;
     let rest = rest.strip_prefix(b"M").unwrap_or(rest).strip_prefix(b"!")?;
@@ -82,9 +73,8 @@ impl Dialect {
         }
     }
 
-    /// Moves on within `opaque`, for text that arrives in pieces. Returns how many bytes to skip, and whether it has ended.
-    ///
-    /// `rest` must hold the whole of the next character, escape or mark. A doubled quote counts as an end and a new beginning.
+    /// Moves on within `opaque`, for text that arrives in pieces. Returns how many bytes to skip, and whether it has
+    /// ended. `rest` must hold the whole of the next character, escape or mark.
     pub fn advance(self, opaque: Opaque, rest: &[u8]) -> (usize, bool) {
         let up_to = |found: Option<usize>| found.unwrap_or(rest.len());
         match opaque {
@@ -100,7 +90,6 @@ impl Dialect {
         }
     }
 
-    /// Returns the length of the first character and all that follow, up to one that `stops` or that may be incomplete.
     pub fn run_of(self, rest: &[u8], stops: impl Fn(u8) -> bool) -> usize {
         let first = self.multi_byte.character_bytes(rest).unwrap_or(1);
         let stops = |byte| stops(byte) || self.multi_byte.is_lead(byte);
@@ -108,17 +97,13 @@ impl Dialect {
     }
 }
 
-/// Character sets by the bytes that can begin a character whose second byte looks like ASCII (a backslash, a backtick, a letter).
-///
-/// Source: each standard's tables of lead and trail bytes.
+/// Character sets by the bytes that can begin a character whose second byte looks like ASCII.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MultiByte {
     /// The character set is not known. Read like [`MultiByte::Safe`].
     #[default]
     Unknown,
-    /// ASCII bytes are always ASCII characters (latin1, utf8, ujis, euckr, …).
     Safe,
-    /// sjis and cp932.
     Sjis,
     Gbk,
     Big5,
@@ -129,7 +114,6 @@ impl MultiByte {
     /// Sets in which quoted text can end in different places. gb18030 is missing because it divides text like gbk.
     pub const DIFFERENT: [Self; 3] = [Self::Sjis, Self::Gbk, Self::Big5];
 
-    /// Looks up a character set by name, or by collation number, which `SET character_set_client` also takes.
     pub fn of(charset: &str) -> Self {
         match charset.to_ascii_lowercase().as_str() {
             "sjis" | "cp932" | "13" | "88" | "95" | "96" => Self::Sjis,
@@ -144,7 +128,6 @@ impl MultiByte {
         matches!(self, Self::Unknown | Self::Safe)
     }
 
-    /// Whether `byte` can begin a character of several bytes.
     pub fn is_lead(self, byte: u8) -> bool {
         match self {
             Self::Unknown | Self::Safe => false,
@@ -154,7 +137,6 @@ impl MultiByte {
         }
     }
 
-    /// Returns the length of the character that `bytes` begins with, or None if it is a single byte.
     pub fn character_bytes(self, bytes: &[u8]) -> Option<usize> {
         let (&lead, &trail) = (bytes.first()?, bytes.get(1)?);
         if !self.is_lead(lead) {

@@ -1,10 +1,5 @@
-//! MySQL and MariaDB client protocol, sans-IO: bytes in, events out.
-//!
-//! Logs in ([`Login`]), writes commands ([`command`]), scans replies ([`ReplyScanner`]) in the receive buffer ([`Inbox`]), parses
-//! rows ([`row`]), divides SQL text ([`dialect`]) and puts literals into it ([`template`]). It opens no socket and reads no clock.
-//! mysql_common provides the cryptography of authentication and the collation numbers.
-//!
-//! A server may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
+//! MySQL and MariaDB client protocol, sans-IO: bytes in, events out. Opens no socket and reads no clock. A server may
+//! be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
 
 #![forbid(unsafe_code)]
 

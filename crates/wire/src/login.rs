@@ -1,8 +1,5 @@
-//! The greeting and the login, sans-IO: from a connection's first byte to a session that is ready for commands.
-//!
-//! mysql_common's parser of greetings accepts truncated ones and panics on some scramble lengths, so it is not used.
-//!
-//! Source: MySQL internals manual, "Protocol::HandshakeV10" and "Protocol::HandshakeResponse41".
+//! The greeting and the login, sans-IO. mysql_common's parser of greetings accepts truncated ones and panics on some
+//! scramble lengths, so it is not used.
 
 use mysql_common::collations::CollationId;
 
@@ -12,8 +9,6 @@ use crate::packet::{self, HEADER_BYTES, Header};
 use crate::reply::ServerError;
 
 /// Capability and status flags.
-///
-/// Source: MySQL internals manual, "Capability Flags" and "Status Flags".
 pub mod capability {
     pub const LONG_PASSWORD: u32 = 1;
     pub const LONG_FLAG: u32 = 1 << 2;
@@ -34,14 +29,12 @@ pub mod capability {
     pub const STATUS_NO_BACKSLASH_ESCAPES: u16 = 1 << 9;
 }
 
-/// What the server says before the login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     /// E.g. `8.0.15` or `5.5.5-10.11.19-MariaDB`.
     pub server_version: String,
     /// Random bytes to mix into the password, usually 20, without the terminating NUL.
     pub scramble: Vec<u8>,
-    /// Flags of [`capability`].
     pub capabilities: u32,
     /// The plugin that the server prefers. Empty if the server has no plugins.
     pub auth_plugin: Vec<u8>,
@@ -49,10 +42,6 @@ pub struct Greeting {
 
 impl Greeting {
     /// Parses the greeting's payload. It must have every field that its capability flags promise.
-    ///
-    /// # Errors
-    /// [`LoginError::Server`] if the server sends an error instead (1040 too many connections, 1129 host blocked);
-    /// [`LoginError::Malformed`] if the packet is not a complete greeting of version 10 with protocol 4.1.
     pub fn parse(payload: &[u8]) -> Result<Self, LoginError> {
         let mut reader = Reader::new(payload, "greeting");
         match reader.u8()? {
@@ -100,7 +89,6 @@ impl Greeting {
         }
     }
 
-    /// Whether the server has all of `flags`.
     pub fn has(&self, flags: u32) -> bool {
         self.capabilities & flags == flags
     }
@@ -108,13 +96,10 @@ impl Greeting {
 
 const NATIVE: &[u8] = b"mysql_native_password";
 
-/// Whether to switch to TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsWish {
     Never,
-    /// If the server offers it.
     IfOffered,
-    /// Always; fail if the server does not offer it.
     Must,
 }
 
@@ -129,48 +114,35 @@ pub fn collation_id(name: &str) -> Option<u8> {
     }
 }
 
-/// Who logs in, and how.
 #[derive(Clone)]
 pub struct LoginOptions {
     pub user: String,
-    /// The password. Empty if the account has none.
     pub password: String,
     pub database: Option<String>,
     /// Number of the session's first collation. The server also decodes the user and database names with it.
     pub collation: u8,
-    /// Whether to switch to TLS.
     pub tls: TlsWish,
-    /// The channel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
     pub channel: Channel,
     /// Flags not to use even if the server has them. For tests of replies without [`capability::DEPRECATE_EOF`].
     pub fewer_capabilities: u32,
 }
 
-/// What the caller must do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginStep {
-    /// Receive more bytes.
     Receive,
-    /// Send `out`, then continue.
     Send,
-    /// Send `out`, perform the TLS handshake, then call [`Login::tls_started`].
     StartTls,
-    /// Logged in.
     Done(Negotiated),
 }
 
-/// What the login negotiated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
     pub greeting: Greeting,
-    /// The flags that both sides use.
     pub capabilities: u32,
-    /// Status flags after the login.
     pub status: u16,
 }
 
 impl Negotiated {
-    /// Whether [`capability::DEPRECATE_EOF`] is in use.
     pub fn deprecate_eof(&self) -> bool {
         self.capabilities & capability::DEPRECATE_EOF != 0
     }
@@ -181,7 +153,6 @@ const MAX_LOGIN_PAYLOAD_BYTES: usize = 64 * 1024;
 /// Most packets to accept during a login. Real logins need fewer than ten.
 const MAX_LOGIN_PACKETS: u8 = 16;
 
-/// A login in progress. Feed it with [`Login::receive`].
 pub struct Login {
     options: LoginOptions,
     state: State,
@@ -197,17 +168,12 @@ enum State {
 }
 
 impl Login {
-    /// Begins by waiting for the server's greeting.
     pub fn new(options: LoginOptions) -> Self {
         Self { options, state: State::Greeting, sequence: 0, packets: 0 }
     }
 
-    /// Takes the next packet from `input`. Returns how many bytes it used and what to do next.
-    ///
-    /// Unused bytes must be passed in again, in front of those received later.
-    ///
-    /// # Errors
-    /// The login failed. The connection cannot be used any more.
+    /// Takes the next packet from `input`. Returns how many bytes it used and what to do next. Unused bytes must be
+    /// passed in again, in front of those received later.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, LoginStep), LoginError> {
         let Some(header) = Header::decode(input) else {
             return Ok((0, LoginStep::Receive));
@@ -294,7 +260,6 @@ impl Login {
         required | wanted & greeting.capabilities & !self.options.fewer_capabilities
     }
 
-    /// Writes the fields that SSLRequest and the login packet share.
     fn put_prefix(&self, capabilities: u32, out: &mut Vec<u8>) {
         const MAX_PACKET_BYTES: u32 = 1 << 30;
         out.extend_from_slice(&capabilities.to_le_bytes());

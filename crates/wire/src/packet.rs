@@ -1,6 +1,4 @@
 //! Packets: a 3-byte length, a sequence number and a payload. Payloads of 2^24 − 1 bytes or more span several packets.
-//!
-//! Source: MySQL internals manual, "MySQL Packets".
 
 use crate::bytes::Malformed;
 
@@ -11,14 +9,12 @@ pub const MAX_PAYLOAD_BYTES: usize = 0xff_ffff;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Length of the payload, at most [`MAX_PAYLOAD_BYTES`].
     pub payload_bytes: usize,
     /// Counts the packets of one exchange, in both directions, modulo 256.
     pub sequence: u8,
 }
 
 impl Header {
-    /// Decodes the header at the start of `bytes`. Returns None if it is incomplete.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let header = u32::from_le_bytes(*bytes.first_chunk()?);
@@ -40,8 +36,8 @@ pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
     header_at
 }
 
-/// Ends the payload begun at `header_at`, splitting it into several packets if it is too long for one.
-/// Returns the next sequence number.
+/// Ends the payload begun at `header_at`, splitting it into several packets if it is too long for one. Returns the next
+/// sequence number.
 #[inline]
 pub(crate) fn finish(out: &mut Vec<u8>, header_at: usize, sequence: u8) -> u8 {
     let payload_bytes = out.len() - header_at - HEADER_BYTES;
@@ -69,14 +65,12 @@ fn finish_long(out: &mut Vec<u8>, header_at: usize, mut sequence: u8) -> u8 {
     }
 }
 
-/// Appends `payload` as one packet or several. Returns the next sequence number.
 pub fn encode(out: &mut Vec<u8>, payload: &[u8], sequence: u8) -> u8 {
     let header_at = begin(out);
     out.extend_from_slice(payload);
     finish(out, header_at, sequence)
 }
 
-/// A complete payload in a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Payload<'a> {
     /// The first packet's bytes: the whole payload unless `continued`.
@@ -113,7 +107,6 @@ pub(crate) fn join(mut packets: &[u8], joined: &mut Vec<u8>) {
     }
 }
 
-/// The receive buffer.
 #[derive(Debug)]
 pub struct Inbox {
     /// Always initialised in full, so handing out spare room is free.
@@ -135,15 +128,12 @@ impl Default for Inbox {
 /// Notices when a buffer is far larger than its use, so that one large packet does not hold memory forever.
 #[derive(Debug, Default)]
 pub struct Slack {
-    /// Consecutive uses that filled less than a quarter.
     small_uses: u32,
 }
 
 impl Slack {
-    /// Consecutive small uses after which the buffer shrinks.
     const SMALL_USES: u32 = 100;
 
-    /// Whether a buffer that held `bytes` and is empty now should shrink to [`Slack::KEPT_BYTES`].
     #[inline]
     pub fn should_shrink(&mut self, bytes: usize, capacity: usize) -> bool {
         capacity > Self::KEPT_BYTES && self.count(bytes, capacity)
@@ -164,7 +154,6 @@ impl Slack {
 }
 
 impl Inbox {
-    /// The bytes received and not yet consumed.
     #[inline]
     pub fn unread(&self) -> &[u8] {
         &self.data[self.start..self.end]
@@ -197,7 +186,6 @@ impl Inbox {
         self.end = (self.end + bytes).min(self.data.len());
     }
 
-    /// Appends bytes. For tests.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let spare = self.spare();
@@ -208,7 +196,6 @@ impl Inbox {
         }
     }
 
-    /// Drops the first `bytes` of [`Inbox::unread`].
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
@@ -222,7 +209,6 @@ impl Inbox {
         }
     }
 
-    /// Removes `bytes` from the middle of [`Inbox::unread`], starting at `at`.
     pub fn remove(&mut self, at: usize, bytes: usize) {
         let from = (self.start + at + bytes).min(self.end);
         let to = (self.start + at).min(from);

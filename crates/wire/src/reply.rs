@@ -1,15 +1,9 @@
-//! Scans replies in place in the receive buffer.
-//!
-//! The scanner reads packet headers and the first byte of each row, counts rows and remembers where they begin. [`crate::row`]
-//! parses only the rows that a script reads.
-//!
-//! Source: MySQL internals manual, "Protocol::OK_Packet", "Protocol::EOF_Packet", "Protocol::ERR_Packet", "COM_QUERY Response",
-//! "COM_STMT_PREPARE Response".
+//! Scans replies in place in the receive buffer: reads packet headers and the first byte of each row, counts rows and
+//! remembers where they begin. [`crate::row`] parses only the rows that a script reads.
 
 use crate::bytes::{Malformed, Reader};
 use crate::packet::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
 
-/// The command that the reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answering {
     Prepare,
@@ -22,12 +16,10 @@ enum Phase {
     Columns,
     ColumnsEof,
     Rows,
-    /// Definitions of the parameters, then those of the columns.
     PreparedDefinitions,
     PreparedEof,
 }
 
-/// Reads one reply from a growing buffer.
 #[derive(Debug)]
 pub struct ReplyScanner {
     answering: Answering,
@@ -36,7 +28,6 @@ pub struct ReplyScanner {
     /// Offset of the next packet header. May be beyond what has been received.
     at: usize,
     sequence: u8,
-    /// The last packet was a full one, so the next one continues it.
     continued: bool,
     definitions_left: u32,
     result: ResultSet,
@@ -47,7 +38,6 @@ pub struct ReplyScanner {
 const MAX_COLUMNS: u64 = 65_535;
 
 impl ReplyScanner {
-    /// Waits for the reply to a command that fit into one packet.
     pub fn new(answering: Answering, deprecate_eof: bool) -> Self {
         Self::with_sequence(answering, deprecate_eof, 1)
     }
@@ -76,7 +66,6 @@ impl ReplyScanner {
         }
     }
 
-    /// Returns the length of a complete reply.
     #[inline]
     pub fn reply_bytes(&self) -> usize {
         self.at
@@ -148,7 +137,6 @@ impl ReplyScanner {
         }
     }
 
-    /// Skips the ordinary packets that come next: column definitions and rows.
     #[inline]
     fn skip_ordinary(&mut self, bytes: &[u8]) {
         if self.continued {
@@ -164,7 +152,6 @@ impl ReplyScanner {
         }
     }
 
-    /// Whether a packet in place of a row ends the rows. None if its first byte has not been received.
     #[inline]
     fn ends_rows(&self, header: Header, packet: &[u8]) -> Result<Option<bool>, Malformed> {
         if header.payload_bytes == 0 {
@@ -179,9 +166,8 @@ impl ReplyScanner {
         }))
     }
 
-    /// Skips at most `limit` ordinary rows or definitions and returns how many: the hot loop of a large result.
-    ///
-    /// It stops at the first packet that may be anything else.
+    /// Skips at most `limit` ordinary rows or definitions and returns how many. Stops at the first packet that may be
+    /// anything else.
     #[inline]
     fn skip_at_most(&mut self, bytes: &[u8], limit: u64) -> u64 {
         let mut at = self.at;
@@ -204,9 +190,8 @@ impl ReplyScanner {
         skipped
     }
 
-    /// Drops the rows received so far, to keep a huge result out of memory.
-    ///
-    /// Returns the offset and the length to remove from the buffer. The length is 0 if no rows are being received.
+    /// Drops the rows received so far, to keep a huge result out of memory. Returns the offset and the length to
+    /// remove.
     pub fn forget_rows(&mut self, received_bytes: usize) -> (usize, usize) {
         if self.phase != Phase::Rows {
             return (self.at, 0);
@@ -225,8 +210,8 @@ impl ReplyScanner {
         self.continued = header.payload_bytes == MAX_PAYLOAD_BYTES;
     }
 
-    /// Only an error may be out of order: a server that ends a connection (idle too long, shutting down) numbers its packet 0,
-    /// and one that gets too large a command may answer before the last packet.
+    /// Only an error may be out of order: a server that ends a connection (idle too long, shutting down) numbers its
+    /// packet 0, and one that gets too large a command may answer before the last packet.
     #[cold]
     fn out_of_order(&mut self, header: Header, packet: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if self.phase != Phase::First {
@@ -314,7 +299,6 @@ impl ReplyScanner {
         self.phase = Phase::Columns;
     }
 
-    /// Moves to the next phase after the last definition.
     #[inline]
     fn defined(&mut self) -> Option<Outcome> {
         if self.definitions_left > 0 {
@@ -329,7 +313,6 @@ impl ReplyScanner {
         None
     }
 
-    /// Moves on after the last definition of a prepared statement's parameters or columns.
     fn definitions_over(&mut self) -> Option<Outcome> {
         // `result.columns` is 0 until the parameters are over.
         if self.result.columns == 0 && self.prepared.columns > 0 {
@@ -352,57 +335,43 @@ fn malformed(why: &'static str) -> Malformed {
     Malformed { what: "reply", why }
 }
 
-/// A complete reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// A statement without a result set.
     Done(Done),
     ResultSet(ResultSet),
-    /// The answer to COM_STMT_PREPARE.
     Prepared(Prepared),
-    /// The server refused or aborted the statement.
     Failed(Box<ServerError>),
 }
 
-/// An OK packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
     pub affected_rows: u64,
     /// AUTO_INCREMENT value generated, or 0.
     pub last_insert_id: u64,
-    /// Flags of [`crate::capability`].
     pub status: u16,
     pub warnings: u16,
 }
 
-/// A result set. Offsets count from the first byte of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultSet {
-    /// Number of columns, at least 1.
     pub columns: u32,
     pub rows: u64,
     pub columns_at: usize,
     pub rows_at: usize,
     /// False if rows were dropped by [`ReplyScanner::forget_rows`].
     pub rows_kept: bool,
-    /// Flags of [`crate::capability`].
     pub status: u16,
     pub warnings: u16,
 }
 
-/// A statement prepared by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepared {
-    /// The server's number for it.
     pub statement: u32,
-    /// Columns of its result set, or 0.
     pub columns: u16,
-    /// Number of `?`.
     pub parameters: u16,
 }
 
 impl Done {
-    /// Parses an OK packet, whatever its first byte.
     #[inline]
     pub(crate) fn from_ok(payload: &[u8]) -> Result<Self, Malformed> {
         // The most common form, with two integers of one byte each.
@@ -439,14 +408,12 @@ impl Done {
     }
 }
 
-/// An ERR packet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
 pub struct ServerError {
     pub code: u16,
     /// Five characters; `HY000` if the server gave none.
     pub sqlstate: String,
-    /// The server's message. Bytes that are not UTF-8 are replaced.
     pub message: String,
 }
 

@@ -1,10 +1,5 @@
-//! Parses rows and column definitions on demand, from a reply that is still in the receive buffer.
-//!
-//! Binary values become the text that the text protocol would show. Floats are formatted like MySQL 5.7, 8.0 and MariaDB 10.11 do;
-//! the tests of `bakeoff-load` compare them with real servers.
-//!
-//! Source: MySQL internals manual, "ProtocolText::ResultsetRow", "Binary Protocol Resultset Row", "Binary Protocol Value",
-//! "Column Types", "Protocol::ColumnDefinition41".
+//! Parses rows and column definitions on demand. Binary values become the text that the text protocol would show.
+//! Floats are formatted like MySQL 5.7, 8.0 and MariaDB 10.11 do.
 
 use std::io::Write as _;
 
@@ -12,29 +7,22 @@ use crate::bytes::{Malformed, Reader};
 use crate::packet::{join, payload_at};
 use crate::reply::ResultSet;
 
-/// How the values of a row are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// Replies to COM_QUERY.
     Text,
-    /// Replies to COM_STMT_EXECUTE.
     Binary,
 }
 
-/// Reads the rows of one result set in order.
 #[derive(Debug, Default)]
 pub struct RowCursor {
     current: Option<(ResultSet, Encoding)>,
     at: usize,
     rows_left: u64,
-    /// Filled with the first binary row.
     formats: Vec<ColumnFormat>,
-    /// Buffer for a row of several packets.
     joined: Vec<u8>,
 }
 
 impl RowCursor {
-    /// Moves to the first row of `result`. Does not allocate.
     #[inline]
     pub fn restart(&mut self, result: ResultSet, encoding: Encoding) {
         self.at = result.rows_at;
@@ -43,7 +31,6 @@ impl RowCursor {
         self.current = Some((result, encoding));
     }
 
-    /// Forgets the result set.
     #[inline]
     pub fn stop(&mut self) {
         self.current = None;
@@ -54,9 +41,7 @@ impl RowCursor {
         self.current.as_ref().map(|(result, _)| result)
     }
 
-    /// Parses the next row into `row`, reusing its memory: one entry per column, None for NULL. Returns false after the last row.
-    ///
-    /// `reply` is what the scanner was given.
+    /// Parses the next row into `row`: one entry per column, None for NULL. Returns false after the last row.
     pub fn next(&mut self, reply: &[u8], row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, Malformed> {
         let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else {
             return Ok(false);
@@ -172,13 +157,11 @@ fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malfor
         .collect()
 }
 
-/// How a column's values are formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ColumnFormat {
     type_code: u8,
     flags: u16,
     length: u32,
-    /// Digits after the point, or [`NOT_FIXED`].
     decimals: u8,
 }
 
@@ -243,7 +226,6 @@ fn integer(format: ColumnFormat, value: impl std::fmt::Display, text: &mut Vec<u
     zero_fill(format, from, text);
 }
 
-/// Pads the number at `from` with zeros if its column is ZEROFILL.
 fn zero_fill(format: ColumnFormat, from: usize, text: &mut Vec<u8>) {
     if format.flags & ZEROFILL == 0 {
         return;
@@ -267,7 +249,6 @@ fn float(format: ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, t
 }
 
 /// Formats like the server: without an exponent if that is between -15 and 14 or if the point falls within the digits.
-/// Trailing zeros are dropped.
 fn general(scientific: &str, text: &mut Vec<u8>) {
     const PLAIN: std::ops::RangeInclusive<i32> = -15..=14;
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));

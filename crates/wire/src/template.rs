@@ -5,16 +5,13 @@ use std::io::Write as _;
 use crate::command::Parameter;
 use crate::dialect::{Dialect, opening};
 
-/// A statement and where its parameters are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     sql: Box<[u8]>,
-    /// Offsets of the `?`, ascending.
     parameters_at: Box<[usize]>,
 }
 
 impl Template {
-    /// Finds the parameters: each `?` outside of quotes and comments.
     pub fn new(sql: &[u8], dialect: Dialect) -> Self {
         let mut parameters_at = Vec::new();
         let mut at = 0;
@@ -35,9 +32,8 @@ impl Template {
         self.parameters_at.len()
     }
 
-    /// Appends the statement with `values` in place of its parameters, one for each.
-    ///
-    /// No DOUBLE may be infinite or NaN: SQL has no literal for them.
+    /// Appends the statement with `values` in place of its parameters, one for each. No DOUBLE may be infinite or NaN:
+    /// SQL has no literal for them.
     pub fn render<'a>(&self, values: impl Iterator<Item = Parameter<'a>>, dialect: Dialect, out: &mut Vec<u8>) {
         let mut from = 0;
         for (&at, value) in self.parameters_at.iter().zip(values) {
@@ -105,7 +101,6 @@ fn is_plain(chunk: &[u8; CHUNK_BYTES]) -> bool {
     chunk.iter().fold(true, |plain, &byte| plain & (byte != b'\'') & (byte != b'\\') & (byte != 0) & byte.is_ascii())
 }
 
-/// Appends the inside of a string literal in single quotes.
 fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {

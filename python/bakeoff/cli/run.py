@@ -27,10 +27,10 @@ from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
+from bakeoff.run.measuring import check_workloads
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import AfterVerdict, Invocation, run_study
-from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec import Frozen, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.model import Analysis, Word

@@ -36,7 +36,7 @@ from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
-from bakeoff.run.measuring import resolved
+from bakeoff.run.measuring import check_workloads, resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import (
     Before,
@@ -52,7 +52,6 @@ from bakeoff.run.resume import (
 )
 from bakeoff.run.runner import Invocation, begin_notes
 from bakeoff.run.study_run import StudyRun
-from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
 from bakeoff.spec.server_name import is_url

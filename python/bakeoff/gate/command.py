@@ -17,8 +17,8 @@ from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.gate.outputs import codes_for, errors_in, history_command, writable
 from bakeoff.gate.rule import DEFAULT_NAME, OnUnclear, as_gate, as_question
 from bakeoff.report.live import live_for
+from bakeoff.run.arms import download_reporter
 from bakeoff.run.machine_check import Severity, examine
-from bakeoff.run.reporters import download_reporter
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Frozen, Study

@@ -32,6 +32,7 @@ from bakeoff.servers.options import Target
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.spec.factors import client_charset, spoken_charset
 from bakeoff.spec.server_name import is_limit, stem
+from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes, parse_bytes
 
 # Options that affect speed but not what is on disk after a clean stop. Arms with any other option get separate loads.
@@ -107,6 +108,27 @@ def settings_of(arm: Arm, installation: Installation, study: Study, memory: Serv
         connections=max(study.threads) + _SPARE_CONNECTIONS,
         tls=arm.connection.tls != "disabled",
     )
+
+
+def download_reporter(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
+    """Make a callback for downloads: (what, bytes done, bytes in all or None).
+
+    A known total is reported as progress, an unknown one (unpacking) as a stage. Once `stop` is set it raises
+    KeyboardInterrupt, which ends the download.
+    """
+    last_stage = ""
+
+    def report(what: str, done: int, total: int | None) -> None:
+        nonlocal last_stage
+        if stop.is_set():
+            raise KeyboardInterrupt
+        if total:
+            listener.progress(what, done, total, "bytes")
+        elif what != last_stage:
+            last_stage = what
+            listener.stage(what)
+
+    return report
 
 
 def prepare_arms(

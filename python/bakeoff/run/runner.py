@@ -19,17 +19,15 @@ from bakeoff.engine import Engine
 from bakeoff.plan import Plan
 from bakeoff.redaction import Redactor
 from bakeoff.results import RunDirectory
-from bakeoff.run.arms import ArmSetup, MemoryShare, max_servers_for_aio, prepare_arms, share_memory
+from bakeoff.run.arms import ArmSetup, MemoryShare, download_reporter, max_servers_for_aio, prepare_arms, share_memory
 from bakeoff.run.client_host import ClientHost
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.kept_loads import KeptLoads
 from bakeoff.run.loading import Loader
-from bakeoff.run.measuring import resolved
+from bakeoff.run.measuring import check_workloads, resolved
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
-from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import budget_began, check_machine, keep_memory, keeping, kept_memory, read_checked
 from bakeoff.run.study_run import StudyRun, ThisMachine, joining, note_other_bakeoffs
-from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
 from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import work_root

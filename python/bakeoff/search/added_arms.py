@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
 from bakeoff.results import RunDirectory
-from bakeoff.run.arms import prepare_arms
+from bakeoff.run.arms import download_reporter, prepare_arms
 from bakeoff.run.epoch import Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
-from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import Before, check_setups, check_versions, setup_digests, versions_of
 from bakeoff.search.model import search_of
 from bakeoff.servers import ServerMemory

@@ -11,9 +11,8 @@ from bakeoff.errors import BakeoffError, ExitCode, ServerError, SpecError
 from bakeoff.report import build_view, render_html
 from bakeoff.report.live import live_for
 from bakeoff.results import RunDirectory
-from bakeoff.run.arms import settings_of, share_memory
+from bakeoff.run.arms import download_reporter, settings_of, share_memory
 from bakeoff.run.forecast import forecast, require_disk
-from bakeoff.run.reporters import download_reporter
 from bakeoff.run.runner import Invocation, run_study
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing, search_study
 from bakeoff.search.model import SERVER, Setting

@@ -1,7 +1,5 @@
-//! The part of a worker's host that slices and runs share: when events begin and end, and what is counted of them.
-//!
-//! Whether an event counts is decided once, at its start: not within the guard, not after the slice's end, and not if it is injected.
-//! A closed loop reads the clock once per event, because the end of an event is the start of the next.
+//! When events begin and end, and what is counted of them, in slices and runs alike. Whether an event counts is decided
+//! at its start. A closed loop reads the clock once per event.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,7 +16,6 @@ use crate::worker_stats::{LatencyStore, WorkerStats};
 /// A free worker that begins an open-loop event later than this after its intended start counts a late start [ns].
 const LATE_NS: u64 = 1_000_000;
 
-/// One worker's clock, counters and way to its server.
 pub(super) struct EventClock {
     pub(super) thread: Rc<ThreadHost>,
     pub(super) gate: Arc<StartGate>,
@@ -32,14 +29,12 @@ pub(super) struct EventClock {
 #[derive(Default)]
 pub(super) struct CurrentSlice {
     pub(super) slice: RefCell<Option<Arc<Slice>>>,
-    /// Open loop: where the worker takes its intended starts.
     piece: RefCell<Option<Arc<Piece>>>,
     pub(super) number: Cell<u32>,
     pub(super) running: Cell<bool>,
     pub(super) open_loop: Cell<bool>,
     pub(super) guard_end_ns: Cell<u64>,
     pub(super) deadline_ns: Cell<u64>,
-    /// Closed loop: the worker's window is over.
     pub(super) window_over: Cell<bool>,
     /// Closed loop: no event begins from here on, whether it would count or not [ns of the clock].
     pub(super) load_end_ns: Cell<u64>,
@@ -51,10 +46,8 @@ pub(super) struct Event {
     pub(super) boundary_ns: Cell<u64>,
     /// Where the latency begins: the intended start in an open loop, else the start [ns].
     pub(super) origin_ns: Cell<u64>,
-    /// It began after the guard.
     pub(super) in_window: Cell<bool>,
     pub(super) counted: Cell<bool>,
-    /// It runs only to slow the arm down.
     pub(super) injected: Cell<bool>,
     /// Operations that the event turned out to be. Emptied but never freed, so that naming one allocates nothing.
     operations: RefCell<Vec<usize>>,
@@ -63,7 +56,6 @@ pub(super) struct Event {
 }
 
 impl EventClock {
-    /// Creates the clock of a worker that waits at `gate`.
     pub(super) fn new(
         gate: &Arc<StartGate>,
         thread: Rc<ThreadHost>,
@@ -87,12 +79,10 @@ impl EventClock {
         self.gate.is_open(self.slice.number.get())
     }
 
-    /// Lets the next event begin now: what came before is not part of it.
     pub(super) fn look_at_clock(&self) {
         self.event.boundary_ns.set(now_ns());
     }
 
-    /// Rests until the next slice. Returns it with its number, or None if there is none.
     pub(super) fn rest(&self) -> Option<(u32, Arc<Slice>)> {
         let current = &self.slice;
         current.running.set(false);
@@ -112,7 +102,6 @@ impl EventClock {
         Some((number, slice))
     }
 
-    /// Starts events after [`Self::rest`].
     pub(super) fn begin(&self) {
         self.look_at_clock();
         self.slice.running.set(true);
@@ -181,7 +170,6 @@ impl EventClock {
         event.received_bytes.set(traffic.received_bytes.get());
     }
 
-    /// Ends the event at the last look at the clock and counts it if `counts`.
     #[inline]
     pub(super) fn event_stop(&self, end: EventEnd, counts: bool) {
         let event = &self.event;
@@ -210,7 +198,6 @@ impl EventClock {
         self.latencies.with(|latencies| latencies.record(&operations, latency_ns));
     }
 
-    /// Runs the event again, which forgets what it was.
     pub(super) fn event_restart(&self, counts: bool) {
         if counts {
             self.stats.counters().retries.add(1);

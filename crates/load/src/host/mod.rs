@@ -1,8 +1,4 @@
 //! What a script sees of its thread, and the events of its measured slices or its run.
-//!
-//! A worker rests between slices in [`Events::more_events`], so a script's own loop knows nothing of arms.
-//!
-//! [`Events::more_events`]: bakeoff_script::host::Events::more_events
 
 mod event_clock;
 mod run;
@@ -20,28 +16,22 @@ pub use thread::ThreadHost;
 
 /// The program around the workers: where their connections come from and where their messages go.
 pub trait Environment: Send + Sync + 'static {
-    /// Opens a connection for a script.
     fn connect(&self, connector: &Connector, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         connector.connect(target)
     }
 
-    /// Checks that scripts can use the driver of this name.
     fn driver(&self, name: &str) -> Result<(), String> {
         known_driver(name)
     }
 
-    /// Shows a line from or about the script.
     fn log(&self, level: LogLevel, message: &str);
 
     /// A script survived this server error.
     fn ignored_error(&self, _code: u16) {}
 
-    /// One thread of a command finished `done` more of `total`.
     fn progress(&self, _label: &str, _done: u64, _total: u64) {}
 
-    /// A statement failed with an error that is not ignored.
     fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
 
-    /// A command failed in its first thread to fail.
     fn command_failed(&self, _error: &ScriptError) {}
 }

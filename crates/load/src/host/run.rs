@@ -20,10 +20,7 @@ pub struct RunHost {
 }
 
 impl RunHost {
-    /// Creates the host of the worker `context`.
-    ///
-    /// `events_left` is how many counted events may still begin, None for no limit. With `counts_set_up` statements before the first
-    /// event count too.
+    /// `events_left` is how many counted events may still begin, None for no limit.
     pub fn new(
         context: &WorkerContext,
         (events_left, counts_set_up): (Option<Arc<AtomicU64>>, bool),
@@ -38,12 +35,10 @@ impl RunHost {
         Self { clock, thread: context.thread, events_left }
     }
 
-    /// What a script runs in.
     pub fn for_script(self: Rc<Self>) -> HostRef {
         HostRef::new(Rc::clone(&self.clock.thread), self)
     }
 
-    /// What the worker reaches besides events.
     pub fn thread_host(&self) -> &ThreadHost {
         &self.clock.thread
     }

@@ -16,14 +16,11 @@ use crate::worker_stats::{LatencyStore, WorkerStats};
 /// Restarts this thread's random streams from three numbers: key seed, block and thread.
 pub type Reseed = fn(key_seed: u64, block: u64, thread: u32);
 
-/// What the workers of one arm have in common.
 #[derive(Debug, Clone, Copy)]
 pub struct SlicePlan {
     pub threads: u32,
-    /// Called at an arm's first slice of a block.
     pub reseed: Reseed,
     pub key_seed: u64,
-    /// Uncounted events to run for each counted one.
     pub slowdown_per_event: f64,
 }
 
@@ -52,12 +49,10 @@ impl SliceHost {
         Self { clock, thread: context.thread, plan, injected_due }
     }
 
-    /// What a script runs in.
     pub fn for_script(self: Rc<Self>) -> HostRef {
         HostRef::new(Rc::clone(&self.clock.thread), self)
     }
 
-    /// What the worker reaches besides events.
     pub fn thread_host(&self) -> &ThreadHost {
         &self.clock.thread
     }
@@ -74,7 +69,6 @@ impl SliceHost {
         self.clock.is_past_deadline()
     }
 
-    /// Rests until the next slice. Returns false if there is none.
     pub fn rest(&self) -> bool {
         let Some((number, slice)) = self.clock.rest() else {
             return false;
@@ -93,7 +87,6 @@ impl SliceHost {
         slice.as_ref().map_or((0, 0), |slice| (slice.turn, slice.start_ns))
     }
 
-    /// Replay: waits for the intended start of the next statement, if it has one. Returns whether it may begin.
     pub(crate) fn next_statement(&self, intended_ns: Option<u64>) -> bool {
         let event = &self.clock.event;
         event.injected.set(self.injected_due.get() >= 1.0);
@@ -121,7 +114,6 @@ impl SliceHost {
         &self.clock.latencies
     }
 
-    /// Waits in an open loop for the next intended start. Returns false if no further event begins in this slice.
     #[inline]
     fn next_in_slice(&self) -> bool {
         let clock = &self.clock;
@@ -141,10 +133,8 @@ impl SliceHost {
         !clock.is_past_deadline() || self.keeps_loading()
     }
 
-    /// Closed loop, after the worker's own window: whether another, uncounted event begins because other windows are not over.
-    ///
-    /// Beside idle connections their events would be faster than those before. So the load goes on for two of the worker's mean
-    /// latencies, at most half a slice: some connections wait far longer than others for their CPU.
+    /// Closed loop: whether another, uncounted event begins because other windows are not over. Beside idle connections
+    /// their events would be faster. So the load goes on for two of the worker's mean latencies at least.
     #[cold]
     fn keeps_loading(&self) -> bool {
         let (clock, current) = (&self.clock, &self.clock.slice);

@@ -11,7 +11,6 @@ use super::Environment;
 use crate::connector::Connector;
 use crate::start_gate::{Barrier, StartGate};
 
-/// One thread's server, peers and messages.
 pub struct ThreadHost {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) connector: Connector,
@@ -19,19 +18,16 @@ pub struct ThreadHost {
 }
 
 enum Peers {
-    /// They meet at a barrier.
     Barrier(Arc<Barrier>),
     /// They do not meet, because sysbench has barriers only in commands.
     Gate(Arc<StartGate>),
 }
 
 impl ThreadHost {
-    /// Creates the host of a thread that meets the others at `barrier`.
     pub fn new(environment: Arc<dyn Environment>, connector: Connector, barrier: Arc<Barrier>) -> Rc<Self> {
         Rc::new(Self { environment, connector, peers: Peers::Barrier(barrier) })
     }
 
-    /// Creates the host of a thread of a run.
     pub fn in_run(environment: Arc<dyn Environment>, connector: Connector, gate: Arc<StartGate>) -> Rc<Self> {
         Rc::new(Self { environment, connector, peers: Peers::Gate(gate) })
     }

@@ -1,7 +1,4 @@
-//! Measures how far apart two CPUs are: how long they take to pass a cache line back and forth.
-//!
-//! On a virtual machine whose CPUs the host moves, this changes, and with it how much equal servers differ
-//! (docs/evidence/placement.md).
+//! Measures how long two CPUs take to pass a cache line back and forth (docs/evidence/placement.md).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +14,6 @@ const TIMED: u32 = 100;
 const LIMIT: Duration = Duration::from_millis(50);
 const GIVEN_UP: u32 = u32::MAX;
 
-/// Alone in its pair of cache lines.
 #[repr(align(128))]
 struct Line(AtomicU32);
 
@@ -29,7 +25,6 @@ pub fn between_cpus() -> Option<Duration> {
     }
 }
 
-/// Measures there and back. Returns None if this process cannot use both CPUs or others keep them busy.
 pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
     // Each waits for the other: both must be able to run at the same time.
     if first == second || first.max(second) >= CpuSet::MAX_CPU {
@@ -42,7 +37,6 @@ pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
     })
 }
 
-/// Answers every even or every odd number with the next one. Returns the time of a round.
 fn pass(line: &Line, cpu: usize, turn: u32) -> Option<Duration> {
     let mut set = CpuSet::new();
     set.set(cpu);
@@ -68,7 +62,6 @@ fn pass(line: &Line, cpu: usize, turn: u32) -> Option<Duration> {
     quickest.map(|time| time / TIMED)
 }
 
-/// Waits until the line has this number. Returns false if it takes too long.
 fn waited(line: &Line, number: u32, until: Instant) -> bool {
     for spins in 1_u32.. {
         match line.0.load(Ordering::Acquire) {

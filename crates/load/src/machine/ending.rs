@@ -1,14 +1,11 @@
-//! Thaws servers and unpins their threads however the program ends.
-//!
-//! [`crate::machine::freeze`] and [`crate::machine::pinning`] each keep a table of what they changed, with an entry from before the change until after it is
-//! undone. Handlers of signals and of `exit` only read these tables. No handler runs after SIGKILL, so the next start unpins what is left.
+//! Thaws servers and unpins their threads however the program ends: at exit, after a signal, an abort or a crash. Only
+//! SIGKILL is not handled here.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use super::{freeze, pinning};
 
-/// How long the exiting program waits for changes in progress in other threads. They take microseconds.
 const LAST_CHANGE_POLLS: u32 = 100;
 const POLL: Duration = Duration::from_micros(100);
 
@@ -25,21 +22,16 @@ const REQUESTS: [i32; 9] = [
 ];
 const CRASHES: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
-/// Threads that are about to change a server.
 static CHANGING: AtomicU32 = AtomicU32::new(0);
-/// The program is exiting: nothing is changed any more.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// How the program ends after a signal that asks it to.
+/// How the program ends after a signal that asks it to. `Signal` shows a shell that it was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalEnd {
-    /// With status 128 + signal.
     Status,
-    /// By the signal itself, so that a shell sees that the program was interrupted.
     Signal,
 }
 
-/// Calls `change` and returns its result, or None if the program is exiting.
 pub(crate) fn change<T>(change: impl FnOnce() -> T) -> Option<T> {
     CHANGING.fetch_add(1, SeqCst);
     let changed = (!ENDING.load(SeqCst)).then(change);
@@ -61,11 +53,10 @@ fn undo() {
     pinning::unpin_everything();
 }
 
-/// Unpins what an earlier program left, and undoes this program's changes when it exits, panics, crashes, or gets a signal that it does not
-/// ignore. The binary calls it once, before it creates threads.
+/// Unpins what an earlier program left, and undoes this program's changes when it exits, panics, crashes, or gets a
+/// signal that it does not ignore. The binary calls it once, before it creates threads.
 pub fn undo_when_ended(end: SignalEnd) {
     pinning::unpin_leftovers();
-    // SAFETY: the handler is a function of this program.
     unsafe { libc::atexit(at_exit) };
     for number in REQUESTS {
         match end {
@@ -79,7 +70,6 @@ pub fn undo_when_ended(end: SignalEnd) {
 }
 
 fn handle(number: i32, handler: extern "C" fn(i32), flags: i32) {
-    // SAFETY: the structures are valid when zeroed; the handlers make only async-signal-safe calls.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(number, std::ptr::null(), &raw mut before);

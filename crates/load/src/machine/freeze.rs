@@ -1,7 +1,5 @@
-//! Stops the servers of resting arms, and makes sure that none stays stopped.
-//!
-//! One table of the whole program lists every stopped process, from before SIGSTOP until after SIGCONT. So whatever ends the engine short of
-//! SIGKILL (a signal, an abort, a crash in a script's C code) thaws them ([`crate::machine::ending`]). A panic unwinds through the [`Freezer`].
+//! Stops the servers of resting arms, and makes sure that none stays stopped: a table lists every stopped process from
+//! before SIGSTOP until after SIGCONT.
 
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -10,16 +8,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine::ending::change;
 
-/// Servers that can be frozen at one time.
 const PLACES: usize = 256;
-/// How long a thawed process may take to leave the stopped state. It takes microseconds.
 const THAW_LIMIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_micros(100);
 
-/// Processes that are stopped or about to be. 0 marks a free place.
 static FROZEN: [AtomicI32; PLACES] = [const { AtomicI32::new(0) }; PLACES];
 
-/// A server could not be stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum FreezeError {
     #[error("process {pid} cannot be stopped: {reason}")]
@@ -28,7 +22,6 @@ pub enum FreezeError {
     TooMany,
 }
 
-/// Stops processes and thaws every one of them when dropped.
 #[derive(Debug, Default)]
 pub struct Freezer {
     frozen: Vec<i32>,
@@ -100,7 +93,6 @@ fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {
     kill_process(pid, signal)
 }
 
-/// Polls until `wanted(is stopped)`, the process is gone or the limit has passed.
 fn wait_for(pid: i32, wanted: impl Fn(bool) -> bool) {
     let begun = Instant::now();
     while is_stopped(pid).is_some_and(|stopped| !wanted(stopped)) && begun.elapsed() < THAW_LIMIT {
@@ -108,7 +100,6 @@ fn wait_for(pid: i32, wanted: impl Fn(bool) -> bool) {
     }
 }
 
-/// Returns None if there is no such process.
 fn is_stopped(pid: i32) -> Option<bool> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name is in parentheses and may contain spaces and parentheses.

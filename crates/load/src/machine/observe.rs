@@ -1,6 +1,4 @@
-//! What a slice cost: CPU time, bytes and memory of client, server and machine, read from the kernel between slices.
-//!
-//! Whatever cannot be read (no such process, no permission) is None, never an error, so a measurement does not fail for it.
+//! What a slice cost: CPU time, bytes and memory of client, server and machine. Whatever cannot be read is None.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,9 +7,7 @@ use std::os::unix::fs::FileExt;
 use rustix::param::{clock_ticks_per_second, page_size};
 use serde::Serialize;
 
-/// A thread that used less than this fraction of a CPU is not reported.
 const BUSY_SHARE: u64 = 50;
-/// Initial buffer. A machine with 64 CPUs has about 8 KiB in `/proc/stat`.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Kernel counters at one moment. All but `server_rss_bytes` only grow.
@@ -59,7 +55,6 @@ fn part(spent: u64, counted: u64, whole: u64) -> u64 {
 /// CPU time of a process's threads by thread id [ns].
 pub type ThreadTimes = BTreeMap<i32, u64>;
 
-/// Reads the counters of this process, this machine and one server. Files stay open, so a reading costs about ten microseconds.
 #[derive(Debug)]
 pub struct Observer {
     host: Option<File>,
@@ -75,7 +70,6 @@ struct Server {
 }
 
 impl Observer {
-    /// Watches the server `server_pid`, if any.
     pub fn new(server_pid: Option<i32>) -> Self {
         let open = |path: String| File::open(path).ok();
         Self {
@@ -103,9 +97,7 @@ impl Observer {
             .collect()
     }
 
-    /// Returns the server's threads that used at least a fiftieth of a CPU in a slice, and how much [ns], scaled as in `in_slice`.
-    ///
-    /// Named after the thread if it has its own name, else `thread N` in the order of thread ids.
+    /// Returns the server's threads that used at least a fiftieth of a CPU in a slice, and how much [ns].
     pub fn busy_threads(
         &self,
         before: &ThreadTimes,
@@ -143,7 +135,6 @@ impl Observer {
         snapshot
     }
 
-    /// Reads the counters after a slice. The client's CPU time comes first.
     pub fn after_slice(&mut self) -> KernelCounters {
         let mut snapshot = KernelCounters::default();
         read_client(&mut snapshot);
@@ -181,7 +172,6 @@ fn read_client(snapshot: &mut KernelCounters) {
     }
 }
 
-/// Reads a whole `/proc` file from its start.
 fn read<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     let mut filled = 0;
     loop {
@@ -217,7 +207,6 @@ fn parse_host(text: &str, snapshot: &mut KernelCounters) {
     snapshot.host_steal_ns = sum_ns(&[7]);
 }
 
-/// Thread ids of a process, empty if it is gone.
 pub fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
     std::fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()

@@ -1,7 +1,5 @@
-//! Pins threads of servers, and unpins them when the program ends.
-//!
-//! A table lists each thread from before it is pinned until after it is unpinned, for signal handlers. A file in memory has the same for
-//! the next start after a SIGKILL. It is locked while this program lives.
+//! Pins threads of servers, and unpins them when the program ends. A table lists each pinned thread for signal
+//! handlers. A locked file in memory does the same for the next start after a SIGKILL.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions, read_dir};
@@ -19,15 +17,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::machine::ending::change;
 
 const PLACES: usize = 1 << 17;
-/// Like the threads, files here are gone after a reboot.
 const FOLDER: &str = "/dev/shm";
 const PREFIX: &str = "bakeoff-pinned-";
-/// Size of a thread's entry in the file: its entry in the table, and its start time [ticks since boot].
 const ENTRY_BYTES: usize = 16;
 
 /// Threads that are pinned or about to be, as ids of the server's process and of the thread. 0 marks a free place.
 static PINNED: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
-/// None if it could not be created.
 static RECORD: OnceLock<Option<Record>> = OnceLock::new();
 
 struct Record {
@@ -35,17 +30,14 @@ struct Record {
     path: CString,
 }
 
-/// A pinned thread of a server. Dropping it restores the CPUs of its process.
 #[derive(Debug)]
 pub(crate) struct PinnedThread {
-    /// Index in the table and in the file.
     place: usize,
     server: i32,
     thread: i32,
 }
 
 impl PinnedThread {
-    /// Pins the server's thread to these CPUs.
     pub(crate) fn new(server: i32, thread: i32, cpus: &CpuSet) -> Result<Self, String> {
         let entry = u64::from(server.cast_unsigned()) << 32 | u64::from(thread.cast_unsigned());
         let mut places = PINNED.iter();
@@ -58,7 +50,6 @@ impl PinnedThread {
         done.map(|()| pinned).map_err(|error| format!("the server's threads cannot be pinned: {error}"))
     }
 
-    /// Pins the thread to other CPUs, unless the program is exiting.
     pub(crate) fn pin(&self, cpus: &CpuSet) -> rustix::io::Result<()> {
         change(|| sched_setaffinity(Pid::from_raw(self.thread), cpus)).unwrap_or(Ok(()))
     }
@@ -112,7 +103,6 @@ pub(crate) fn unpin_leftovers() {
     }
 }
 
-/// Unpins the threads of a file and removes it, unless the program that wrote it still runs.
 fn unpin_recorded(path: &Path) -> Option<()> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;

@@ -1,9 +1,5 @@
-//! Thread placement: pins the client thread and the server thread of each connection to one CPU, so that neither waits for another CPU
-//! to wake it.
-//!
-//! The server does not say which of its threads serves a connection, so the thread is found by what it does. Exactly one thread of the
-//! server runs whenever this connection is pinged and rests when it is not. The kernel counts how often a thread has been given a CPU
-//! (`/proc/PID/task/TID/schedstat`), which anyone may read. This needs one thread per connection, on this machine.
+//! Pins the client thread and the server thread of each connection to one CPU, so that neither waits for another CPU to
+//! wake it. The server's thread is found by what it does: it runs for each ping, and rests without.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -22,14 +18,11 @@ use crate::lock;
 use crate::machine::observe::threads_of;
 use crate::machine::pinning::PinnedThread;
 
-/// Where the two threads of a connection run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// Wherever the kernel puts them.
     #[default]
     Free,
-    /// Both on one CPU for the life of the connection, for every connection of every arm. Otherwise the request fails.
     Paired,
 }
 
@@ -46,13 +39,11 @@ const FIND_LIMIT: Duration = Duration::from_secs(2);
 /// About fifty draws in five seconds leave little to luck. More often would cost too much, because moved threads refill their caches.
 const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
 
-/// The paired connections of one arm's server, shared by the arm's workers.
 #[derive(Debug)]
 pub struct Pairing {
     server_pid: i32,
-    /// CPUs that client and server may both use, in the order in which connections get them.
     cpus: Vec<usize>,
-    /// Locked while a connection is made and its thread is found, one at a time, so that the others' threads are quiet.
+    /// Locked while a connection is made and its thread is found, so that the others' threads are quiet.
     threads: Mutex<Threads>,
 }
 
@@ -77,7 +68,6 @@ struct Paired {
 }
 
 impl Pairing {
-    /// For connections to the server with this process id.
     pub fn new(server_pid: i32) -> Result<Arc<Self>, String> {
         let theirs = sched_getaffinity(Pid::from_raw(server_pid))
             .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
@@ -117,10 +107,8 @@ impl Pairing {
     }
 }
 
-/// Moves the connections of all arms between the CPUs now and then, in the same way for all arms.
-///
-/// Connections on two CPUs pass cache lines to each other, connections on one CPU do not. The cost depends on which connections share a CPU
-/// and on where their data happen to lie in this process. Moving them averages that out.
+/// Moves the connections of all arms between the CPUs now and then, in the same way for all arms: the cost of a slice
+/// depends on which connections share a CPU and on where they are.
 #[derive(Debug)]
 pub struct CpuShuffle {
     pairings: Vec<Arc<Pairing>>,
@@ -130,7 +118,6 @@ pub struct CpuShuffle {
 }
 
 impl CpuShuffle {
-    /// Creates the shuffle for arms of `workers` workers. Nothing moves yet.
     pub fn new(pairings: Vec<Arc<Pairing>>, workers: usize, seed: u64) -> Self {
         let random = generator([seed, workers as u64, 0, 3]);
         Self { pairings, places: (0..workers).collect(), random, due: Instant::now() + SHUFFLE_EVERY }
@@ -149,7 +136,6 @@ impl CpuShuffle {
     }
 }
 
-/// What a worker needs to pair its connections, all on the worker's CPU.
 #[derive(Debug, Clone)]
 pub struct PairedWorker {
     pairing: Arc<Pairing>,
@@ -157,8 +143,8 @@ pub struct PairedWorker {
 }
 
 impl PairedWorker {
-    /// Call it before connecting: it keeps the other workers from connecting until this connection's thread is found. Returns None if pairing
-    /// has failed before.
+    /// Keeps the other workers from connecting until this connection's thread is found. None if pairing has failed
+    /// before.
     pub(crate) fn begin(&self) -> Option<Search<'_>> {
         let threads = lock(&self.pairing.threads);
         threads.failure.is_none().then_some(Search { worker: self, threads })
@@ -171,8 +157,8 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds the thread that answers `ping`, and pins it and the calling thread to the worker's CPU. Returns None if that is impossible, and
-    /// [`Pairing::failure`] says why. Errors are those of `ping`.
+    /// Finds the thread that answers `ping`, and pins it and the calling thread to the worker's CPU. None if that is
+    /// impossible; [`Pairing::failure`] says why.
     pub(crate) fn pair(mut self, mut ping: impl FnMut() -> Result<(), SqlError>) -> Result<Option<Pair>, SqlError> {
         let outcome = match self.find(&mut ping)? {
             Some(thread) => self.pin(thread),
@@ -231,8 +217,8 @@ impl Search<'_> {
     }
 }
 
-/// A connection's server thread, pinned until this is dropped. Drop it before closing the connection, because the server may then give the
-/// thread to another connection.
+/// A connection's server thread, pinned until this is dropped. Drop it before closing the connection, because the
+/// server may reuse the thread.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pairing: Arc<Pairing>,
@@ -250,7 +236,6 @@ impl Drop for Pair {
     }
 }
 
-/// CPUs that this process and the server may both use, in the order in which connections get them.
 fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
     let mut both = sched_getaffinity(None).map_err(|error| format!("CPUs of the client: {error}"))?;
     (0..CpuSet::MAX_CPU).filter(|&cpu| !theirs.is_set(cpu)).for_each(|cpu| both.unset(cpu));
@@ -260,7 +245,6 @@ fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
     Ok(cores_first(&both))
 }
 
-/// Orders CPUs: one of each core first, then their siblings.
 pub(crate) fn cores_first(usable: &CpuSet) -> Vec<usize> {
     let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu)).collect();
     let mut cpus = usable.clone();
@@ -268,14 +252,12 @@ pub(crate) fn cores_first(usable: &CpuSet) -> Vec<usize> {
     cpus
 }
 
-/// Counts the usable CPUs that share this one's core and come before it.
 fn siblings_before(cpu: usize, usable: &[usize]) -> usize {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let list = std::fs::read_to_string(path).unwrap_or_default();
     cpus_of_list(&list).filter(|sibling| *sibling < cpu && usable.contains(sibling)).count()
 }
 
-/// Parses the kernel's CPU lists, such as `0-1,4`.
 fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
     list.trim()
         .split(',')
@@ -297,13 +279,10 @@ fn wait(pause: Duration) {
     }
 }
 
-/// How often a thread of the server had been given a CPU at the last look.
 struct TimesRun {
     thread: i32,
-    /// The thread's `schedstat`. The third field is the count, see the kernel's sched-stats documentation.
     file: File,
     times: u64,
-    /// It did not run in the last look.
     missed: bool,
 }
 
@@ -315,7 +294,6 @@ impl TimesRun {
         Some(opened)
     }
 
-    /// Whether the thread has run since the last look. False if it has ended.
     fn ran(&mut self) -> bool {
         let before = self.times;
         let mut buffer = [0; 80];
@@ -327,8 +305,8 @@ impl TimesRun {
         self.times != before
     }
 
-    /// Whether the thread may be the one that answers the pings: it ran in this look or in the one before. A thread that does not get to sleep
-    /// between two pings, as when a virtual machine loses its CPU, answers the second without a new start.
+    /// Whether the thread may be the one that answers the pings: it ran in this look or in the one before. A thread
+    /// that did not get to sleep between two pings answers the second without a new start.
     fn answers(&mut self) -> bool {
         let missed = !self.ran();
         let twice = missed && self.missed;

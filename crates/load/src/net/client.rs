@@ -1,5 +1,3 @@
-//! One connection to a server, as a script sees it, with its prepared statements.
-
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,31 +20,25 @@ use crate::machine::placement::{Pair, PairedWorker};
 /// ER_UNSUPPORTED_PS: the server cannot prepare this statement.
 const CANNOT_PREPARE: u16 = 1295;
 
-/// A blocking connection to one server. Dropping it sends COM_QUIT and closes the socket.
 pub struct Client {
     address: Arc<ServerAddress>,
     canceller: Arc<ConnectionCanceller>,
     traffic: Rc<Traffic>,
     paired: Option<PairedWorker>,
-    /// The server's thread while it is pinned for this connection.
     pair: Option<Pair>,
     exchange: Exchange,
     session: SessionFacts,
-    /// Position in the rows of the last reply.
     cursor: RowCursor,
     statements: Statements,
-    /// Counts connects. See [`ServerStatement::generation`].
     generation: u32,
 }
 
-/// What a server reported about itself and a connection.
 #[derive(Debug, Clone, Serialize)]
 pub struct ServerFacts {
     /// From the greeting, e.g. `8.0.15` or `10.11.19-MariaDB-0+deb12u1`.
     pub server_version: String,
     pub charset: String,
     pub collation: String,
-    /// TLS version and cipher suite, such as `TLSv1.3 TLS13_AES_256_GCM_SHA384`. None without TLS.
     pub tls_cipher: Option<String>,
 }
 
@@ -56,18 +48,12 @@ struct SessionFacts {
 }
 
 impl Client {
-    /// Connects, logs in and sets the character set.
-    ///
-    /// # Errors
-    /// A fatal [`SqlError`]: 2002 (unix) and 2003 (TCP) unreachable or silent, 2005 unknown host, 2026 TLS, 2059 unknown authentication
-    /// plugin, 2013 lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections, 1115
-    /// unknown character set, 1273 unknown collation).
+    /// Connects, logs in and sets the character set. All errors are fatal.
     pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
         Self::connect_attached(address, Arc::default(), Rc::default(), None)
     }
 
-    /// Like [`Client::connect`], for a worker: all its sockets end with `canceller`, their bytes are added to `traffic`, and its threads are
-    /// paired if the worker's are.
+    /// Like [`Client::connect`], for a worker, whose canceller ends all its sockets.
     pub fn connect_attached(
         address: &Arc<ServerAddress>,
         canceller: Arc<ConnectionCanceller>,
@@ -89,7 +75,6 @@ impl Client {
         })
     }
 
-    /// Runs a statement and returns the first columns of its first row as texts.
     pub fn texts<const COLUMNS: usize>(&mut self, sql: &[u8]) -> Result<[String; COLUMNS], SqlError> {
         self.query(sql)?;
         let mut row = Vec::new();
@@ -106,13 +91,11 @@ impl Client {
         self.exchange.in_transaction()
     }
 
-    /// Bytes sent and received so far, shared with the worker if there is one.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 }
 
-/// Connects, logs in, sets the character set and pairs the connection's threads.
 fn open(
     address: &ServerAddress,
     canceller: &Arc<ConnectionCanceller>,
@@ -146,8 +129,8 @@ fn login_collation(address: &ServerAddress, known: Option<&Names>) -> u8 {
     known.unwrap_or(UTF8MB4_GENERAL_CI)
 }
 
-/// Sets the session's character set. The first connection to an address sets it and asks what the server made of it. The second asks whether
-/// its login did the same. Later ones ask nothing, and set it only if the login does not. `known` is what was known at the login.
+/// Sets the session's character set. The first connection to an address asks what the server made of it. The second
+/// asks whether its login did the same. Later ones ask nothing, and set it only if the login does not.
 fn settle_names(exchange: &mut Exchange, address: &ServerAddress, known: Option<&Names>) -> Result<Names, SqlError> {
     let learned = &address.learned;
     let Some(known) = known else {
@@ -183,7 +166,6 @@ fn ping(exchange: &mut Exchange) -> Result<(), SqlError> {
     exchange.run(1, Encoding::Text, &mut RowCursor::default()).map(drop)
 }
 
-/// Accepts names that need no quotes in SQL.
 fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if !name.is_empty() && name.bytes().all(plain) {
@@ -204,7 +186,6 @@ fn ask_names(exchange: &mut Exchange) -> Result<Names, SqlError> {
     Ok(texts(&row))
 }
 
-/// Returns the first columns of a row as strings. NULL and missing columns are empty.
 fn texts<const COLUMNS: usize>(row: &[Option<Vec<u8>>]) -> [String; COLUMNS] {
     std::array::from_fn(|column| {
         let bytes = row.get(column).and_then(Option::as_deref);
@@ -220,7 +201,6 @@ fn dialect(exchange: &Exchange, session: &SessionFacts) -> Dialect {
     }
 }
 
-/// Sends COM_STMT_PREPARE. Like any command it discards the rows of the last reply.
 fn prepare_on_server(exchange: &mut Exchange, cursor: &mut RowCursor, sql: &[u8]) -> Result<Prepared, SqlError> {
     let sequence = command::prepare(exchange.begin()?, sql);
     cursor.stop();
@@ -342,21 +322,17 @@ impl Drop for Client {
 
 pub(super) enum Statement {
     Server(ServerStatement),
-    /// Text that literals are inserted into.
     Text(Template),
 }
 
 pub(super) struct ServerStatement {
     pub(super) sql: Box<[u8]>,
-    /// The server's id in the session `generation`.
     pub(super) id: u32,
     pub(super) parameters: usize,
     pub(super) types: BoundTypes,
-    /// The client's session in which the statement was prepared. In a later one its id means nothing.
     pub(super) generation: u32,
 }
 
-/// The open statements. An id is an index, reused once its statement is closed.
 #[derive(Default)]
 pub(super) struct Statements {
     places: Vec<Option<Statement>>,

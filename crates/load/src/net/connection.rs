@@ -1,6 +1,5 @@
-//! A logged-in connection over clear text or TLS: the login, then one command out, one reply in.
-//!
-//! The exchange is the hot path. It allocates nothing once its buffers have grown.
+//! A logged-in connection over clear text or TLS: the login, then one command out, one reply in. The exchange allocates
+//! nothing once its buffers have grown.
 
 use std::io;
 use std::rc::Rc;
@@ -26,14 +25,11 @@ pub(super) struct Exchange {
     writer: Vec<u8>,
     writer_slack: Slack,
     scanner: ReplyScanner,
-    /// Rows of a larger reply are dropped as they arrive.
     kept_reply_bytes: usize,
     deprecate_eof: bool,
-    /// How the rows of the current reply are encoded.
     encoding: Encoding,
     status: u16,
     more_results: bool,
-    /// Why the connection is unusable.
     broken: Option<SqlError>,
 }
 
@@ -72,7 +68,6 @@ impl Exchange {
         self.inbox.unread()
     }
 
-    /// Prepares for a command, which the caller then writes. Discards the rows of the last reply.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<&mut Vec<u8>, SqlError> {
         if let Some(error) = &self.broken {
@@ -85,7 +80,6 @@ impl Exchange {
         Ok(&mut self.writer)
     }
 
-    /// Sends the writer, whose last command is a COM_STMT_PREPARE, and receives the reply.
     pub(super) fn prepare(&mut self, sequence: u8) -> Result<Prepared, SqlError> {
         self.send(Answering::Prepare, sequence)?;
         match self.receive()? {
@@ -118,8 +112,7 @@ impl Exchange {
         self.transport.socket_mut().set_read_limit(limit);
     }
 
-    /// Says goodbye and ends the connection without waiting. The server releases it even while this value lives on, because an account may
-    /// have no second connection.
+    /// Says goodbye without waiting. The server releases the connection even while this value lives on.
     pub(super) fn quit(&mut self) {
         if self.broken.is_none() {
             self.writer.clear();
@@ -142,7 +135,6 @@ impl Exchange {
         sent.map_err(|error| self.break_off_sending(&error))
     }
 
-    /// Receives a result set or an OK packet. Anything else is an error.
     #[inline]
     fn receive_reply(&mut self, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         loop {
@@ -210,7 +202,6 @@ impl Exchange {
         }
     }
 
-    /// Stores a reply's status flags. Returns whether more results follow.
     #[inline]
     fn take_status(&mut self, status: u16) -> bool {
         self.status = status;
@@ -265,7 +256,6 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// Sends all of `bytes`, within the socket's write timeout.
     #[inline]
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
@@ -274,7 +264,6 @@ impl Transport {
         }
     }
 
-    /// Receives at least one byte, or 0 if the server closed the connection.
     #[inline]
     pub(super) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -305,8 +294,6 @@ pub(super) struct Connected {
     pub(super) tls_cipher: Option<String>,
 }
 
-/// Connects and logs in, announcing `collation`, within the address's connect timeout. The rest of it limits later reads until
-/// [`Exchange::set_read_limit`].
 pub(super) fn connect(
     address: &ServerAddress,
     collation: u8,

@@ -1,5 +1,3 @@
-//! Errors of the client's own, with the numbers that MySQL's client library gives them.
-
 use std::io;
 
 use bakeoff_script::host::SqlError;
@@ -19,8 +17,7 @@ const PARAMETERS: u16 = 2031;
 const UNSUPPORTED_VALUE: u16 = 2036;
 const NO_AUTH_PLUGIN: u16 = 2059;
 
-/// Server errors after which the server closes the connection: shutdown (1053), net errors (1152 to 1161, 1153 is a packet beyond
-/// `max_allowed_packet`), aborted (1184), killed (1927 MariaDB, 3169 MySQL), idle too long (4031).
+/// Server errors after which the server closes the connection: shutdown, net errors, aborted, killed, idle too long.
 const SERVER_CLOSES: [u16; 15] =
     [1053, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031];
 
@@ -94,7 +91,6 @@ pub(super) fn server(error: ServerError) -> SqlError {
     SqlError { code: error.code, sqlstate: error.sqlstate, message: error.message, fatal, io_errno: None }
 }
 
-/// Converts a failed login, which is always fatal.
 pub(super) fn login(error: LoginError) -> SqlError {
     match error {
         LoginError::Server(error) => SqlError { fatal: true, ..server(error) },

@@ -1,4 +1,4 @@
-//! What connections find out about a server, so that the next one need not ask again: a reconnect is part of what is measured.
+//! What connections find out about a server, so that a reconnect need not ask again.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,11 +14,9 @@ pub(super) type Names = [String; 4];
 /// Shared by all connections to one [`super::ServerAddress`]. Cloning starts empty, because the copy may be changed.
 #[derive(Debug, Default)]
 pub struct Learned {
-    /// What SET NAMES makes of a session.
     pub(super) names: OnceLock<Names>,
     /// Whether a login that announces the collation has the same effect.
     pub(super) login_sets_names: OnceLock<bool>,
-    /// TLS is only preferred, and the first connection could not use it.
     pub(super) without_tls: OnceLock<()>,
     tls: OnceLock<Arc<ClientConfig>>,
     pub(super) resolved: Mutex<Option<Arc<[SocketAddr]>>>,

@@ -1,7 +1,5 @@
-//! Connections to servers: sockets, TLS and the blocking exchange of statements for replies.
-//!
-//! Owns everything between a [`ServerAddress`] and the bytes on a socket. The protocol itself is in `bakeoff-wire`. A [`Client`] belongs to
-//! one thread, and only its [`ConnectionCanceller`] is shared.
+//! Connections to servers: sockets, TLS and the blocking exchange of statements for replies. The protocol itself is in
+//! `bakeoff-wire`. A [`Client`] belongs to one thread.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,20 +18,14 @@ pub use client::{Client, ServerFacts};
 pub use learned::Learned;
 pub use socket::{ConnectionCanceller, Traffic};
 
-/// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "address must be {\"socket\": PATH} or {\"host\": NAME, \"port\": NUMBER}")]
 pub enum Endpoint {
-    /// Path of a unix socket (at most 107 bytes on Linux).
     #[serde(rename = "socket")]
     Unix(PathBuf),
     /// `localhost` means TCP too.
     #[serde(untagged)]
-    Tcp {
-        /// A name or an address. All addresses that a name resolves to are tried in order.
-        host: String,
-        port: u16,
-    },
+    Tcp { host: String, port: u16 },
 }
 
 impl fmt::Display for Endpoint {
@@ -55,7 +47,6 @@ impl Secret {
         Self(password.into())
     }
 
-    /// Returns the password, for authentication only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -89,15 +80,12 @@ pub enum TlsMode {
     Disabled,
     /// Over TCP if the server offers it and the handshake succeeds, else clear text. Never over a unix socket, like MySQL's own client.
     Preferred,
-    /// Always, without checking the certificate.
     Required,
-    /// Always, with a certificate signed by `ca`.
     VerifyCa,
     /// Like `VerifyCa`, and the certificate must name the host.
     VerifyIdentity,
 }
 
-/// TLS mode and files (PEM).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsOptions {
@@ -113,39 +101,32 @@ pub struct TlsOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrepareMode {
-    /// COM_STMT_PREPARE and COM_STMT_EXECUTE.
     #[default]
     Server,
-    /// The engine inserts literals into the text and sends COM_QUERY, with the same result.
     #[serde(alias = "text")]
     Client,
 }
 
-/// A server, an account and connection settings, shared by all connections of an arm.
 #[derive(Debug, Clone)]
 pub struct ServerAddress {
     pub endpoint: Endpoint,
     pub user: String,
     pub password: Secret,
     pub database: Option<String>,
-    /// Connection character set, such as `utf8mb4`. Letters, digits and `_` only.
     pub charset: String,
-    /// Connection collation. None for the character set's default on that server.
+    /// None for the character set's default on that server.
     pub collation: Option<String>,
     pub tls: TlsOptions,
     pub prepare_mode: PrepareMode,
-    /// Limit for connecting, TLS and login together.
     pub connect_timeout: Duration,
     /// Longest wait for a reply, after which the connection is given up (2013).
     pub read_timeout: Duration,
-    /// Largest reply whose rows are kept. Rows of a larger one are dropped as they arrive and cannot be fetched.
+    /// Rows of a larger reply are dropped as they arrive and cannot be fetched.
     pub kept_reply_bytes: usize,
     pub learned: Learned,
 }
 
-/// For connections whose rows a script may fetch.
 pub const FETCHED_REPLY_BYTES: usize = 64 * 1024 * 1024;
-/// For connections whose rows nobody fetches.
 pub const UNREAD_REPLY_BYTES: usize = 64 * 1024;
 
 impl Default for ServerAddress {

@@ -1,4 +1,4 @@
-//! Unix and TCP sockets: connecting within a time, reading with a limit to the silence, and ending both from another thread.
+//! Unix and TCP sockets, with time limits and a way to end them from another thread.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -32,12 +32,9 @@ pub struct Traffic {
     pub received_bytes: Sum,
 }
 
-/// How long to wait for bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ReadLimit {
-    /// A deadline, while connecting.
     Until(Instant),
-    /// A limit for each wait, which needs no look at the clock.
     Silence(Timespec),
 }
 
@@ -59,7 +56,6 @@ fn timespec(duration: Duration) -> Timespec {
 }
 
 impl Socket {
-    /// Connects before `deadline`. Later writes may take as long as reads.
     pub(super) fn connect(
         address: &ServerAddress,
         deadline: Instant,
@@ -112,10 +108,9 @@ impl Socket {
         Ok(())
     }
 
-    /// Receives what there is into `into`, waiting for at least one byte. Returns 0 if the server closed the connection.
-    ///
-    /// Polls before it reads. A reader blocked in `read` on a unix socket also wakes when the server takes the request out of its buffer, which
-    /// `poll` for input does not. That halves the voluntary context switches (docs/explanation/decisions/waiting-for-replies.md).
+    /// Receives what there is into `into`, waiting for at least one byte. Returns 0 if the server closed the
+    /// connection. Polls before it reads: a reader blocked in `read` on a unix socket also wakes when the server takes
+    /// the request.
     #[inline]
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -144,7 +139,6 @@ impl Drop for Socket {
     }
 }
 
-/// The same socket under std's traits, for TLS.
 impl io::Read for &Socket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.receive(into)
@@ -215,8 +209,7 @@ fn within<T: Send + 'static>(
     }
 }
 
-/// Connects to the first address that answers, each with a share of the remaining time. Returns the first error, because the last address
-/// is often of a kind that this machine cannot reach.
+/// Connects to the first address that answers, each with a share of the remaining time. Returns the first error.
 fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<socket2::Socket> {
     let mut first = None;
     for (&address, to_try) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
@@ -240,10 +233,7 @@ fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<socket
     Err(first.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address")))
 }
 
-/// Ends one worker's connections from outside. Shared by the worker, which attaches sockets, and its coordinator, which cuts them.
-///
-/// After [`ConnectionCanceller::cut`] a blocking `recv` or `poll` returns at once, the script gets a fatal error, and the worker can be
-/// joined. So no request waits forever, and no query needs a timer.
+/// Ends one worker's connections from outside: [`ConnectionCanceller::cut`] makes every blocking call return.
 #[derive(Debug, Default)]
 pub struct ConnectionCanceller {
     state: Mutex<AttachedSockets>,
@@ -269,12 +259,10 @@ impl ConnectionCanceller {
         state.sockets.push(socket.as_raw_fd());
     }
 
-    /// Forgets a socket that is about to be closed.
     pub fn detach(&self, socket: BorrowedFd<'_>) {
         lock(&self.state).sockets.retain(|attached| *attached != socket.as_raw_fd());
     }
 
-    /// Shuts down every attached socket, now and in the future.
     pub fn cut(&self) {
         let mut state = lock(&self.state);
         state.cut = true;

@@ -1,8 +1,5 @@
-//! TLS 1.2 and 1.3 by rustls, plus finite-field DHE, which must stay: MySQL 5.7 servers negotiate DHE-RSA-AES128.
-//!
-//! The archives' builds of 5.7, 8.0.12 and 8.0.15 (OpenSSL 1.0) offer only plain RSA and DHE, always with the same group, and rustls has
-//! neither. Their group is added here, after everything that rustls prefers. Its arithmetic is not constant-time, which is fine for
-//! measuring what TLS costs on benchmark data. Do not copy it for anything that must stay secret.
+//! TLS 1.2 and 1.3 by rustls, plus finite-field DHE, which must stay: MySQL 5.7 servers negotiate DHE-RSA-AES128. The
+//! archives' builds of 5.7, 8.0.12 and 8.0.15 offer only plain RSA and DHE, and rustls has neither.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -51,7 +48,6 @@ impl TlsStream {
         Ok(Self { session, socket })
     }
 
-    /// For example `TLSv1.3 TLS13_AES_256_GCM_SHA384`.
     pub(super) fn cipher(&self) -> String {
         let version = match self.session.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
@@ -68,7 +64,6 @@ impl TlsStream {
 
     pub(super) fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            // The session takes 64 KiB at a time.
             let taken = self.session.writer().write(bytes)?;
             bytes = &bytes[taken..];
             self.flush()?;
@@ -100,7 +95,6 @@ impl TlsStream {
     }
 }
 
-/// Explains a failed handshake to the person who asked for TLS.
 pub(super) fn explained(error: &io::Error) -> String {
     use rustls::{CertificateError as Certificate, Error, PeerIncompatible};
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
@@ -133,7 +127,6 @@ pub(super) fn explained(error: &io::Error) -> String {
     }
 }
 
-/// rustls on ring, plus the key exchange of older servers as the last choice.
 fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     let make = || {
@@ -145,7 +138,6 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(make))
 }
 
-/// Creates the configuration of a connection: whom it trusts, and the client's own certificate.
 pub(super) fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
     let provider = provider();
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -250,8 +242,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Prime of MySQL's built-in group: 2048 bits, and (p − 1) / 2 is prime too. Read off the wire of 8.0.15, where `openssl s_client -msg`
-/// shows it in each ServerKeyExchange.
+/// Prime of MySQL's built-in group (2048 bits), read off the wire of 8.0.15.
 const DHE_PRIME: [u8; 256] = [
     0x8a, 0x5d, 0xfa, 0xc0, 0x66, 0x76, 0x4e, 0x61, 0xfa, 0xca, 0xc0, 0x37, 0x57, 0x5c, 0x6d, 0x3f, 0x83, 0x0a, 0xa1,
     0xf5, 0xf1, 0xe6, 0x7f, 0x3c, 0xc6, 0xaf, 0xda, 0x8b, 0x26, 0xe6, 0x1a, 0x74, 0x5e, 0x64, 0xcb, 0xe2, 0x08, 0xf1,
@@ -351,7 +342,6 @@ impl ActiveKeyExchange for DheExchange {
     }
 }
 
-/// Big-endian, padded to the length of the prime.
 fn padded(number: &BigUint) -> Vec<u8> {
     let bytes = number.to_bytes_be();
     let mut padded = vec![0; DHE_PRIME.len().saturating_sub(bytes.len())];

@@ -7,7 +7,6 @@ const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
 /// Errors of servers before MySQL 5.6 and `MariaDB` 10.0, which do not know it: syntax, unknown variable.
 const NOT_KNOWN: [u16; 2] = [1064, 1193];
 
-/// Makes the server refuse writes in this new session.
 pub(crate) fn refuse_writes(connection: &mut dyn Connection) -> Result<(), SqlError> {
     match connection.query(READ_ONLY) {
         Err(error) if !NOT_KNOWN.contains(&error.code) => Err(SqlError { fatal: true, ..error }),

@@ -1,7 +1,6 @@
-//! The statements of a capture as chunks of whole transactions, dealt to sessions: the same work for every arm, in the same order.
-//!
-//! A transaction belongs to the chunk in which it begins, and a connection to one session, so its order is exact. Only a few chunks are in
-//! memory. If a read-only capture has fewer connections than there are sessions, each connection is replayed several times at once.
+//! The statements of a capture as chunks of whole transactions, dealt to sessions: the same work for every arm, in the
+//! same order. A transaction belongs to the chunk in which it begins, and a connection to one session. Only a few
+//! chunks are in memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
@@ -17,7 +16,6 @@ use crate::lock;
 
 /// Digests with their own operations: those with the longest total time.
 const OPERATIONS_MAX: usize = 1_000;
-/// The operation of all other digests.
 const OTHER: &str = "other";
 /// Chunks and statements that may wait for the end of a transaction, which then continues in the next chunk.
 const CHUNKS_AHEAD: u64 = 8;
@@ -27,14 +25,11 @@ const TAIL_US: i64 = 5_000_000;
 /// Between the end of a repeating capture and its next start [µs].
 const REPEAT_GAP_US: i64 = 1_000;
 
-/// What to replay, and how to cut it.
 #[derive(Debug, Clone)]
 pub struct ReplayOrder {
     pub capture: PathBuf,
     pub sessions: usize,
-    /// Statements per chunk, at least 1.
     pub chunk_events: u64,
-    /// Skip whatever is not a plain read.
     pub reads_only: bool,
     /// Follow the log's clock: the work of a second is that of the log.
     pub by_clock: bool,
@@ -43,17 +38,14 @@ pub struct ReplayOrder {
 }
 
 impl ReplayOrder {
-    /// Copies of each of `connections` connections to replay at once, so that every session has one. Always 1 with writes.
     fn copies(&self, connections: u64) -> u64 {
         let may_repeat = self.reads_only && !self.by_clock;
         if may_repeat { (self.sessions as u64).div_ceil(connections.max(1)).max(1) } else { 1 }
     }
 }
 
-/// Session state of a connection when it sent a statement.
 #[derive(Debug, Default)]
 pub struct State {
-    /// The default schema, empty if unknown.
     pub schema: String,
     pub session: SessionState,
 }
@@ -61,7 +53,6 @@ pub struct State {
 #[derive(Debug)]
 pub struct Statement {
     pub sql: Vec<u8>,
-    /// The digest, as an index into [`Replay::operations`].
     pub operation: usize,
     pub state: Arc<State>,
     pub reads: bool,
@@ -75,23 +66,19 @@ pub struct Statement {
 #[derive(Debug)]
 pub struct Transaction {
     pub connection: u64,
-    /// Empty if an earlier chunk has them all.
     pub statements: Vec<Statement>,
     /// The connection left, or the capture ended, within it. Servers then roll back and unlock tables.
     pub abandoned: bool,
 }
 
-/// The work of one slice.
 #[derive(Debug, Default)]
 pub struct Chunk {
-    /// Transactions of each session, in the order in which they began.
     pub sessions: Vec<Vec<Transaction>>,
     pub statements: usize,
     /// Statements with a later offset do not wait for the clock [µs].
     pub clock_us: u64,
 }
 
-/// The two chunks of the current block, where workers find them.
 #[derive(Debug, Default)]
 pub struct Block(Mutex<[Arc<Chunk>; 2]>);
 
@@ -102,18 +89,14 @@ impl Block {
     }
 }
 
-/// A capture being replayed, with one reader for all arms.
 pub struct Replay {
     reader: Reader,
     pub block: Arc<Block>,
-    /// The block after the current one.
     next: Option<[Chunk; 2]>,
-    /// Names of operations by number: digests, then [`OTHER`].
     pub operations: Arc<Vec<String>>,
 }
 
 impl Replay {
-    /// Opens a capture and reads its first block.
     pub fn open(order: ReplayOrder) -> Result<Self, Failure> {
         let summary = read_summary(&order.capture).map_err(failure)?;
         let names = summary.digests.iter().map(|digest| digest.digest.clone());
@@ -153,7 +136,6 @@ impl Replay {
 }
 
 impl Chunk {
-    /// Appends what follows, session by session.
     fn append(&mut self, rest: Chunk) {
         let end_us = self.transactions().map(Transaction::end_us).max().unwrap_or(0);
         self.statements += rest.statements;
@@ -181,18 +163,15 @@ fn failure(error: Error) -> Failure {
     Failure::bad_request(format!("capture: {error}"))
 }
 
-/// A chunk being read: transactions in the order in which they began, with their sessions.
 #[derive(Default)]
 struct Draft {
     transactions: Vec<(usize, Transaction)>,
     statements: usize,
     open: usize,
-    /// When its first and its last transaction began. Nothing before the first is waited for.
     first_us: i64,
     last_us: i64,
 }
 
-/// The server's connection number in the log, and the number of the copy.
 type ConnectionKey = (u64, u64);
 
 struct Connection {
@@ -200,11 +179,9 @@ struct Connection {
     state: Arc<State>,
     session_json: String,
     transaction: TransactionState,
-    /// Where its statements go: number of a draft and index there.
     place: Option<(usize, usize)>,
 }
 
-/// Reads events and cuts them into chunks.
 struct Reader {
     order: ReplayOrder,
     copies: u64,
@@ -219,7 +196,6 @@ struct Reader {
     ended: bool,
     /// This pass began in the middle of the capture.
     partial: bool,
-    /// This pass had a statement, and one that is not a plain read.
     found: bool,
     wrote: bool,
     /// The last known start, and the offset of a later pass [µs].
@@ -343,7 +319,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Handles the end of the file. A read-only capture starts again.
     fn end_pass(&mut self) -> Result<(), Failure> {
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.forget(number);
@@ -359,7 +334,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Handles a connection that leaves.
     fn forget(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get(&key) {
             if let Some((draft, place)) = connection.place {
@@ -380,7 +354,6 @@ impl Reader {
         }
     }
 
-    /// Ends the connection's transaction.
     fn close(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
@@ -428,7 +401,6 @@ impl Reader {
         }
     }
 
-    /// Returns the connection's state as of this event. A new connection gets the session with the fewest.
     fn meet(&mut self, key: ConnectionKey, event: &EventLine) -> Arc<State> {
         let json = event.session.map_or("", serde_json::value::RawValue::get);
         let load = &mut self.load;
@@ -454,7 +426,6 @@ impl Reader {
         Arc::clone(&connection.state)
     }
 
-    /// Adds a statement to the connection's transaction, or to a new one.
     fn add(&mut self, key: ConnectionKey, statement: Statement) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
@@ -488,7 +459,6 @@ impl Reader {
     }
 }
 
-/// Splits the last chunk at a transaction boundary near its middle.
 fn halves(draft: Draft) -> (Draft, Draft) {
     let mut parts = (Draft::default(), Draft::default());
     let half = draft.statements / 2;

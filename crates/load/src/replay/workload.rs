@@ -1,6 +1,5 @@
-//! A capture as the workload of an arm: each worker is a session and runs its part of the chunk, statement by statement.
-//!
-//! A slice ends when all sessions have finished their parts. Failed statements are counted and do not end it. A server that stays away does.
+//! A capture as the workload of an arm: each worker is a session and runs its part of the chunk. Failed statements are
+//! counted and do not end a slice. If the server stays away, the request fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -19,13 +18,11 @@ use crate::lock;
 use crate::replay::read_only::{kept, refuse_writes};
 use crate::replay::stream::{Block, State, Statement, Transaction};
 
-/// ER_LOCK_DEADLOCK: the server rolled the transaction back, so it is run again.
 const DEADLOCK: u16 = 1213;
 /// Open loop: nothing waits longer within a chunk, whose limit is ten minutes.
 const WAIT_MAX_NS: u64 = 300_000_000_000;
 /// Wait for a table that a session of a later chunk unlocks as long as for a row by default, not a year [s].
 const LOCK_WAIT: &[u8] = b"SET SESSION lock_wait_timeout = 50";
-/// Variables of a session's character set. If one differs, all are set.
 const CHARSET: [&str; 6] = [
     "character_set",
     "character_set_client",
@@ -35,7 +32,6 @@ const CHARSET: [&str; 6] = [
     "names",
 ];
 
-/// Text before and after a literal in messages. The literal may contain quotes. An empty end means the end of the message.
 const AROUND_LITERALS: [(&str, &str); 4] = [
     ("near '", "' at line"),
     ("Duplicate entry '", "' for key"),
@@ -43,16 +39,13 @@ const AROUND_LITERALS: [(&str, &str); 4] = [
     ("partition for value ", ""),
 ];
 
-/// One arm's side of a replay.
 #[derive(Debug)]
 pub struct ReplayWorkload {
     pub block: Arc<Block>,
     pub operations: Arc<Vec<String>>,
     /// Replay speed relative to the captured timing (1 = real time). None for as fast as possible.
     pub speed: Option<f64>,
-    /// Have the server refuse writes in every session, whatever the capture sets.
     pub read_only: bool,
-    /// Schema and `SET NAMES` of a connection that the capture knows nothing about.
     pub home: Home,
     pub failures: Failures,
 }
@@ -105,14 +98,12 @@ struct ReplaySession<'a> {
     numbers: Vec<Option<usize>>,
     schema: String,
     set: SessionState,
-    /// The state last asked for, which is in force.
     state: Arc<State>,
     /// Seconds since 1970 that `NOW()` returns. 0 for the server's clock.
     second: u64,
 }
 
 impl ReplaySession<'_> {
-    /// Runs a transaction. Returns false if the slice was broken off before its end.
     fn run(&mut self, transaction: &Transaction, start_ns: u64, clock_us: u64) -> Result<bool, Failure> {
         let mut repeated: Option<&Statement> = None;
         for (index, statement) in transaction.statements.iter().enumerate() {
@@ -160,8 +151,8 @@ impl ReplaySession<'_> {
         Ok(true)
     }
 
-    /// Restores the session state in which the statement began in the log. Returns the error that lost the connection meanwhile, or (not
-    /// fatal) that refused the statement's schema, in which case it would be another statement.
+    /// Restores the session state in which the statement began in the log. Returns the error that lost the connection
+    /// meanwhile, or that refused the statement's schema (not fatal).
     fn prepare(&mut self, statement: &Statement) -> Result<Option<SqlError>, Failure> {
         match self.switch(&statement.state)? {
             Some(error) if error.fatal || needs_schema(&statement.sql) => Ok(Some(error)),
@@ -169,7 +160,6 @@ impl ReplaySession<'_> {
         }
     }
 
-    /// Counts the rest of a transaction that its server has lost as failed. Run alone it would be another transaction.
     fn skip(&self, statements: &[Statement], error: &SqlError) {
         for skipped in statements {
             self.plan.failures.add(skipped.operation, error.code, &error.message);
@@ -212,8 +202,8 @@ impl ReplaySession<'_> {
         Ok(lost)
     }
 
-    /// Runs the statements of a transaction again from its beginning. Returns the outcome of the last, the only one that counts, and whether its
-    /// error lost the connection, which has been replaced.
+    /// Runs the statements of a transaction again. Returns the outcome of the last, the only one that counts, and
+    /// whether its error lost the connection, which has been replaced.
     fn repeat(&mut self, statements: &[Statement]) -> Result<(Result<(), SqlError>, bool), Failure> {
         // COMMIT AND CHAIN ended what came before it, unless it is what failed.
         let before = &statements[..statements.len() - 1];
@@ -276,7 +266,6 @@ impl ReplaySession<'_> {
         *self.numbers[operation].get_or_insert_with(|| self.host.latencies().with(|all| all.operation(name)))
     }
 
-    /// Reconnects as for scripts.
     fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {
         let connection = &mut *self.connection;
         let mut connect = || connection.reconnect().and_then(|()| self.plan.begin(connection)).is_ok();
@@ -291,7 +280,6 @@ impl ReplaySession<'_> {
         Ok(())
     }
 
-    /// Follows what a statement changed in the session.
     fn follow(&mut self, sql: &[u8]) {
         if code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
             self.set.set(sql);
@@ -316,7 +304,6 @@ impl ReplaySession<'_> {
         Ok(lost)
     }
 
-    /// Sets what a statement needs and the session lacks, uncounted. Errors as for [`Self::prepare`].
     fn switch(&mut self, wanted: &Arc<State>) -> Result<Option<SqlError>, Failure> {
         if Arc::ptr_eq(&self.state, wanted) {
             return Ok(None);
@@ -360,7 +347,6 @@ fn needs_schema(sql: &[u8]) -> bool {
     !is_about_schema && !is_of_transaction && used_schema(sql, Dialect::default()).is_none()
 }
 
-/// Returns the `SET` statements that lead from one state to another.
 fn settings(from: &SessionState, to: &SessionState, home_names: &str) -> Vec<String> {
     let (from, to) = (from.values(), to.values());
     let names: BTreeSet<&str> = from.keys().chain(to.keys()).copied().collect();
@@ -385,7 +371,6 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ')
 }
 
-/// Writes a value as a literal. Numbers and keyword values stay bare, everything else is quoted.
 fn literal(value: &str) -> String {
     let bare = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     if bare || ["default", "null", "true", "false", "on", "off"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
@@ -406,7 +391,6 @@ fn scaled_ns(offset_us: u64, speed: f64) -> u64 {
     (offset_us as f64 * 1_000.0 / speed) as u64
 }
 
-/// Statements that failed alike.
 #[derive(Debug, Clone, Serialize)]
 pub struct FailureCount {
     pub operation: String,
@@ -437,9 +421,7 @@ impl Failures {
     }
 }
 
-/// Replaces literals and quoted parts of a message by `?`.
-///
-/// A literal extends to the last place where it can end, else to the end of the message.
+/// Replaces literals and quoted parts of a message by `?`. A literal extends to the last place where it can end.
 pub fn without_literals(message: &str) -> String {
     let places = AROUND_LITERALS.iter();
     let found = places.filter_map(|&(before, after)| Some((message.find(before)? + before.len(), after)));
@@ -454,7 +436,6 @@ pub fn without_literals(message: &str) -> String {
     without_quoted(head.strip_suffix('\'').unwrap_or(head)) + "?" + &without_quoted(rest)
 }
 
-/// Replaces quoted parts by `?`. An apostrophe within a word (`doesn't`) is not a quote.
 fn without_quoted(text: &str) -> String {
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();

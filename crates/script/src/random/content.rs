@@ -1,7 +1,5 @@
-//! Random texts of a given content (letters of a language, words, identifiers) and compressibility, and sysbench's templates and rows.
-//!
-//! A text depends only on a random stream, its content and its length. Encoding draws no random numbers, so tables in different
-//! character sets get the same rows.
+//! Random texts of a given content and compressibility, and sysbench's templates and rows. Encoding draws no random
+//! numbers, so tables in different character sets get the same rows.
 
 use super::{Distributions, Generator, StreamKind};
 
@@ -9,27 +7,21 @@ use super::{Distributions, Generator, StreamKind};
 pub enum Content {
     /// Groups of eleven digits separated by dashes, as in sysbench's tables.
     Digits,
-    /// Letters, digits and punctuation.
     Ascii,
     Text,
-    /// Latin letters, half of them with accents.
     Latin,
     Cyrillic,
-    /// Hiragana, katakana and kanji.
     Japanese,
     Chinese,
-    /// Emoticons, which are outside Unicode's basic plane.
     Emoji,
     /// All texts start alike. The last twelve characters are digits.
     Prefix,
     /// Identifiers of 36 characters (RFC 9562, version 4).
     Uuid,
-    /// Hexadecimal digits.
     Hash,
 }
 
 impl Content {
-    /// Every content by name.
     pub const ALL: [(&'static str, Self); 11] = [
         ("digits", Self::Digits),
         ("ascii", Self::Ascii),
@@ -66,7 +58,6 @@ impl Content {
     }
 }
 
-/// How characters are encoded on the way to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Utf8,
@@ -99,11 +90,9 @@ impl Encoding {
     }
 }
 
-/// Encoded characters that can be copied one by one.
 #[derive(Debug, Clone, Default)]
 struct Glyphs {
     bytes: Vec<u8>,
-    /// Where each character begins, and where the last one ends.
     starts: Vec<u32>,
 }
 
@@ -131,13 +120,11 @@ impl Glyphs {
     }
 }
 
-/// Draws texts of one content in one encoding.
 #[derive(Debug, Clone)]
 pub struct Texts {
     content: Content,
     compressibility: Option<f64>,
     glyphs: Glyphs,
-    /// What is the same in every text: the start of [`Content::Prefix`], the end of a compressible text.
     constant: Glyphs,
 }
 
@@ -146,17 +133,11 @@ const CONSTANT_CHARACTERS: usize = 4096;
 const SUFFIX_CHARACTERS: usize = 12;
 /// Bytes that zlib needs for a random character of [`Content::Ascii`]: log2 of its 80 characters, and a little.
 const ASCII_DENSITY: f64 = 0.81;
-/// Bytes that zlib needs to refer to the end of an earlier text.
 const MATCH_BYTES: f64 = 3.0;
 
 impl Texts {
-    /// Creates texts of a content for a connection.
-    ///
-    /// `compressibility` (0 to 1) makes the end of all texts equal, so that zlib, which InnoDB uses, saves about this share of ASCII text.
-    /// Other contents get as many repeated characters. `Content::Digits` with it becomes ASCII.
-    ///
-    /// # Errors
-    /// The encoding cannot represent the content, or the share is not within 0 to 1.
+    /// Creates texts for a connection. `compressibility` (0 to 1) makes the end of all texts equal, so that zlib saves
+    /// about this share of ASCII text. `Content::Digits` with it becomes ASCII.
     pub fn new(content: Content, compressibility: Option<f64>, encoding: Encoding) -> Result<Self, String> {
         let content = match (content, compressibility) {
             (Content::Digits, Some(_)) => Content::Ascii,
@@ -190,12 +171,10 @@ impl Texts {
         Glyphs::new(drawn, encoding)
     }
 
-    /// Upper bound for the size of a text.
     pub fn max_bytes(characters: usize) -> usize {
         characters * 4
     }
 
-    /// Appends a text of exactly `characters` characters.
     pub fn draw(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         let random = self.random_characters(characters);
         match self.content {
@@ -212,12 +191,10 @@ impl Texts {
         self.repeat(characters - random, out);
     }
 
-    /// The stream of the text that belongs to a number, the same for every seed.
     pub fn stream_of(number: u64) -> Generator {
         Generator::for_stream(0, StreamKind::Text, 1, number)
     }
 
-    /// Returns how many characters of a text are drawn. The rest is the same in every text.
     fn random_characters(&self, characters: usize) -> usize {
         match self.compressibility {
             None => characters,
@@ -236,7 +213,6 @@ impl Texts {
         }
     }
 
-    /// Letters with a dash after every eleven.
     fn groups(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         for place in 1..=characters {
             if place % 12 == 0 {
@@ -327,7 +303,6 @@ const WORDS: &[&str] = &[
     "river", "bridge", "street", "village",
 ];
 
-/// The 80 faces of Unicode's block "Emoticons": four bytes each in UTF-8.
 const EMOJI: std::ops::RangeInclusive<char> = '\u{1F600}'..='\u{1F64F}';
 
 /// Copies `template` to `out`, replacing `#` by a digit and `@` by a letter a–z.
@@ -383,7 +358,6 @@ fn push_decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends `(id,k,'c','pad')`. `write` appends a text, which must not need escaping.
 pub fn push_row<T>(id: u64, k: u32, texts: [T; 2], out: &mut Vec<u8>, mut write: impl FnMut(T, &mut Vec<u8>)) {
     out.push(b'(');
     push_decimal(out, id);
@@ -408,13 +382,10 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// The random part of one row of an `sbtest` table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SbtestRow {
     pub k: u32,
-    /// Ten groups of eleven digits separated by `-`.
     pub c: [u8; 119],
-    /// Five such groups.
     pub pad: [u8; 59],
 }
 
@@ -429,7 +400,6 @@ impl SbtestRow {
         Self { k, c, pad }
     }
 
-    /// Appends `(id,k,'c','pad')`.
     pub fn push_tuple(&self, id: u64, out: &mut Vec<u8>) {
         push_row(id, self.k, [&self.c[..], &self.pad[..]], out, |text, out| out.extend_from_slice(text));
     }

@@ -30,7 +30,6 @@ impl Bulk {
         !self.is_empty() && self.statement.len() + 1 + row_bytes > self.limit
     }
 
-    /// Upper bound for a row of an `sbtest` table.
     fn sbtest_row_bytes(&self) -> usize {
         self.texts
             .as_ref()
@@ -44,7 +43,6 @@ impl Bulk {
     }
 }
 
-/// Sends the rows gathered so far, if any. Returns `con.error`.
 fn flush(connection: &mut SqlConnection, call: SqlCall) -> c_int {
     if connection.bulk.is_empty() {
         return NONE;
@@ -66,21 +64,18 @@ pub(super) unsafe extern "C" fn db_bulk_insert_init(
     query: *const c_char,
     length: usize,
 ) -> c_int {
-    // SAFETY: see `symbols`.
     let (connection, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
     connection.bulk.begin(query);
     connection.error = NONE;
     NONE
 }
 
-/// Adds a row, `(…)`.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_bulk_insert_next(
     connection: *mut SqlConnection,
     values: *const c_char,
     length: usize,
 ) -> c_int {
-    // SAFETY: see `symbols`.
     let (connection, values) = unsafe { (&mut *connection, bytes_of(values, length)) };
     connection.error = NONE;
     if connection.bulk.is_full_for(length) && flush(connection, SqlCall::BulkNext) != NONE {
@@ -91,25 +86,20 @@ pub(super) unsafe extern "C" fn db_bulk_insert_next(
     NONE
 }
 
-/// Sends the remaining rows.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_bulk_insert_done(connection: *mut SqlConnection) -> c_int {
-    // SAFETY: see `symbols`.
     let connection = unsafe { &mut *connection };
     connection.error = NONE;
     flush(connection, SqlCall::BulkDone)
 }
 
-/// Limits the size of this connection's bulk inserts.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_bulk_limit(connection: *mut SqlConnection, bytes: f64) {
-    // SAFETY: see `symbols`.
     unsafe { (*connection).bulk.limit = bytes.max(1024.0) as usize };
 }
 
-/// Adds rows `first..=last` of table `table`, `(id,k,'c','pad')`, straight into the statement, without a Lua string in between.
-///
-/// The rows depend only on (seed, table, piece) and the distribution, so it does not matter which thread makes them.
+/// Adds rows `first..=last` of table `table` straight into the statement. The rows depend only on (seed, table, piece)
+/// and the distribution, not on the thread.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
     connection: *mut SqlConnection,
@@ -119,7 +109,6 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
     last: f64,
     key_range: u32,
 ) -> c_int {
-    // SAFETY: see `symbols`.
     let connection = unsafe { &mut *connection };
     let seed = with_current(|session| session.seed);
     let mut generator = Generator::for_stream(seed, StreamKind::Rows, u64::from(table), piece as u64);

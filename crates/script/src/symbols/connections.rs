@@ -1,7 +1,5 @@
-//! `db_create`, `db_connection_…`: the driver and connections.
-//!
-//! A connection's memory stays valid until its session ends, so a stale pointer in a script finds a closed connection, never freed memory.
-//! It serves another connection only after Lua has collected the last reference to it.
+//! The driver and connections. A connection's memory stays valid until its session ends, so a stale pointer in a script
+//! finds a closed connection.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -98,7 +96,6 @@ impl SqlConnection {
         }
     }
 
-    /// Returns true if the connection is open again.
     fn reconnect(&mut self, session: &ScriptSession) -> bool {
         let Some(link) = self.link.as_deref_mut() else { return false };
         reconnect(&*session.host, &*session.events, &mut || guarded(|_| link.reconnect()).is_ok())
@@ -113,13 +110,11 @@ impl SqlConnection {
     }
 }
 
-/// Calls a connection or the host. A panic ends the script as an error would, and is resumed afterwards.
 #[inline]
 pub(super) fn guarded<T>(call: impl FnOnce(&ScriptSession) -> Result<T, SqlError>) -> Result<T, SqlError> {
     shielded(None, |session| Some(call(session))).unwrap_or_else(|| Err(internal_error()))
 }
 
-/// What a script sees of a panic.
 fn internal_error() -> SqlError {
     SqlError::client(2000, "internal error")
 }
@@ -127,7 +122,6 @@ fn internal_error() -> SqlError {
 /// Returns the driver of this name, or null once the host has said why not. An empty name is the default.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_create(name: *const c_char) -> *const SqlDriver {
-    // SAFETY: see `symbols`.
     let name = unsafe { text_of(name) };
     let known = shielded(false, |session| {
         let driver = session.host.driver(&name);
@@ -142,7 +136,6 @@ pub(super) extern "C" fn db_destroy(_driver: *const SqlDriver) -> c_int {
     0
 }
 
-/// Connects to the worker's own server. Returns null on failure.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn db_connection_create(_driver: *const SqlDriver) -> *mut SqlConnection {
     connect(&ConnectTarget::default())
@@ -164,9 +157,7 @@ pub(super) unsafe extern "C" fn bakeoff_connect(
     _driver: *const SqlDriver,
     target: *const Target,
 ) -> *mut SqlConnection {
-    // SAFETY: see `symbols`.
     let target = unsafe { &*target };
-    // SAFETY: see `symbols`.
     let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { text_of(text) });
     connect(&ConnectTarget {
         host: text(target.host),
@@ -203,7 +194,6 @@ fn connect(target: &ConnectTarget) -> *mut SqlConnection {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_connection_close(connection: *mut SqlConnection) -> c_int {
-    // SAFETY: see `symbols`.
     match unsafe { connection.as_mut() } {
         Some(connection) => {
             if connection.link.is_none() {
@@ -219,7 +209,6 @@ pub(super) unsafe extern "C" fn db_connection_close(connection: *mut SqlConnecti
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_connection_reconnect(connection: *mut SqlConnection) -> c_int {
-    // SAFETY: see `symbols`.
     let connection = unsafe { &mut *connection };
     connection.more_results = false;
     connection.run(b"", SqlCall::Connect, |link| link.reconnect().map(|()| None));
@@ -232,16 +221,13 @@ pub(super) unsafe extern "C" fn db_connection_reconnect(connection: *mut SqlConn
 /// Closes the connection. A script may free it twice or still hold it, so its memory is not reused yet.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_connection_free(connection: *mut SqlConnection) {
-    // SAFETY: see `symbols`.
     if let Some(live) = unsafe { connection.as_mut() } {
         live.close();
     }
 }
 
-/// Finaliser of a connection that `connect()` returned. Lua calls it once.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_connection_collect(connection: *mut SqlConnection) {
-    // SAFETY: see `symbols`.
     unsafe { db_connection_free(connection) };
     with_current(|session| session.connections.free.borrow_mut().push(connection));
 }

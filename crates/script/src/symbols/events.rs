@@ -70,13 +70,11 @@ pub(super) extern "C" fn sb_event_start(_thread: c_int) {
     shielded((), |session| session.events.event_start());
 }
 
-/// Ends an event that counts.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_event_stop(_thread: c_int) {
     stop(EventEnd::Done);
 }
 
-/// Ends an event that asked its thread to stop and does not count.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_event_abandon(_thread: c_int) {
     stop(EventEnd::Stop);
@@ -100,7 +98,6 @@ pub(super) extern "C" fn bakeoff_event_restart(_thread: c_int) -> bool {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_operation(name: *const c_char, length: usize) {
-    // SAFETY: see `symbols`.
     let name = unsafe { bytes_of(name, length) };
     shielded((), |session| session.events.operation(&String::from_utf8_lossy(name)));
 }
@@ -121,14 +118,12 @@ pub(super) extern "C" fn bakeoff_barrier() -> bool {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_progress(label: *const c_char, done: f64, total: f64) {
-    // SAFETY: see `symbols`.
     let label = unsafe { text_of(label) };
     shielded((), |session| session.host.progress(&label, done as u64, total as u64));
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_log(message: *const c_char, length: usize) {
-    // SAFETY: see `symbols`.
     let message = unsafe { bytes_of(message, length) };
     shielded((), |session| session.host.log(LogLevel::Notice, &String::from_utf8_lossy(message)));
 }
@@ -137,7 +132,6 @@ pub(super) unsafe extern "C" fn bakeoff_log(message: *const c_char, length: usiz
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_lua_set_test_args(_args: *mut c_void, _length: usize) {}
 
-/// Prints the script's options, one per line, and an empty line.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_print_test_options() {
     shielded((), |session| {
@@ -159,14 +153,12 @@ pub(super) extern "C" fn sb_histogram_new(size: usize, minimum: f64, maximum: f6
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_histogram_delete(histogram: *mut Histogram) {
     if !histogram.is_null() {
-        // SAFETY: see `symbols`.
         drop(unsafe { Box::from_raw(histogram) });
     }
 }
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_histogram_update(histogram: *mut Histogram, value: f64) {
-    // SAFETY: see `symbols`.
     if let Some(histogram) = unsafe { histogram.as_mut() } {
         histogram.add(value, 1);
     }
@@ -174,7 +166,6 @@ pub(super) unsafe extern "C" fn sb_histogram_update(histogram: *mut Histogram, v
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_histogram_print(histogram: *mut Histogram) {
-    // SAFETY: see `symbols`.
     if let Some(histogram) = unsafe { histogram.as_ref() } {
         let lines = histogram.lines();
         shielded((), |session| lines.iter().for_each(|line| session.host.log(LogLevel::Notice, line)));

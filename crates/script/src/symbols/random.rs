@@ -52,7 +52,6 @@ pub(super) extern "C" fn sb_rand_uniform(low: u32, high: u32) -> u32 {
     with_random(|random| Distributions::uniform(&mut random.generator, low, high))
 }
 
-/// Draws a number that no thread has drawn before.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_unique() -> u32 {
     with_random(|random| random.unique.draw())
@@ -73,19 +72,14 @@ pub(super) extern "C" fn sb_rand_uniform_double() -> f64 {
     with_random(|random| random.generator.next_f64())
 }
 
-/// Fills `buffer` from the template (`#` a digit, `@` a letter), without a final zero byte.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_rand_str(format: *const c_char, buffer: *mut c_char) {
-    // SAFETY: see `symbols`.
     let length = unsafe { std::ffi::CStr::from_ptr(format) }.count_bytes();
-    // SAFETY: see `symbols`.
     unsafe { bakeoff_rand_str(format, buffer, length) };
 }
 
-/// Like `sb_rand_str`, for a template of known length.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_rand_str(format: *const c_char, buffer: *mut c_char, length: usize) {
-    // SAFETY: see `symbols`.
     let (template, out) = unsafe {
         (std::slice::from_raw_parts(format.cast(), length), std::slice::from_raw_parts_mut(buffer.cast(), length))
     };
@@ -95,12 +89,10 @@ pub(super) unsafe extern "C" fn bakeoff_rand_str(format: *const c_char, buffer: 
 /// Fills `buffer` with `minimum` to `maximum` characters, without a final zero byte, and returns how many.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_rand_varstr(buffer: *mut c_char, minimum: u32, maximum: u32) -> u32 {
-    // SAFETY: see `symbols`.
     let out = unsafe { std::slice::from_raw_parts_mut(buffer.cast(), minimum.max(maximum) as usize) };
     with_random(|random| fill_varied(&mut random.generator, minimum, maximum, out))
 }
 
-/// Texts and a buffer for one of them, as Lua holds them.
 pub(super) struct TextSource {
     texts: Texts,
     made: Vec<u8>,
@@ -116,7 +108,6 @@ pub(super) unsafe extern "C" fn bakeoff_texts_new(
     why: *mut c_char,
     room: usize,
 ) -> *mut TextSource {
-    // SAFETY: see `symbols`.
     let (connection, name) = unsafe { (&*connection, bytes_of(content, length)) };
     let name = String::from_utf8_lossy(name);
     let charset = connection.link.as_deref().map_or("utf8mb4", |link| link.charset().0);
@@ -130,7 +121,6 @@ pub(super) unsafe extern "C" fn bakeoff_texts_new(
         Err(message) => {
             if room > 0 {
                 let shown = message.len().min(room - 1);
-                // SAFETY: see `symbols`.
                 unsafe {
                     ptr::copy_nonoverlapping(message.as_ptr(), why.cast(), shown);
                     *why.add(shown) = 0;
@@ -150,12 +140,10 @@ fn unknown(name: &str) -> String {
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_texts_free(texts: *mut TextSource) {
     if !texts.is_null() {
-        // SAFETY: see `symbols`.
         drop(unsafe { Box::from_raw(texts) });
     }
 }
 
-/// Fills `buffer` with a text from the thread's own stream and returns its size.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_texts_draw(
     texts: *mut TextSource,
@@ -163,7 +151,6 @@ pub(super) unsafe extern "C" fn bakeoff_texts_draw(
     buffer: *mut c_char,
     room: usize,
 ) -> usize {
-    // SAFETY: see `symbols`.
     with_random(|random| unsafe { fill(texts, &mut random.generator, characters, buffer, room) })
 }
 
@@ -176,7 +163,6 @@ pub(super) unsafe extern "C" fn bakeoff_texts_of(
     buffer: *mut c_char,
     room: usize,
 ) -> usize {
-    // SAFETY: see `symbols`.
     unsafe { fill(texts, &mut Texts::stream_of(number as u64), characters, buffer, room) }
 }
 
@@ -187,12 +173,10 @@ unsafe fn fill(
     buffer: *mut c_char,
     room: usize,
 ) -> usize {
-    // SAFETY: see `symbols`.
     let source = unsafe { &mut *texts };
     source.made.clear();
     source.texts.draw(generator, characters as usize, &mut source.made);
     let length = source.made.len().min(room);
-    // SAFETY: see `symbols`.
     unsafe { ptr::copy_nonoverlapping(source.made.as_ptr(), buffer.cast(), length) };
     length
 }
@@ -205,7 +189,6 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_texts(
     c_characters: u32,
     pad_characters: u32,
 ) {
-    // SAFETY: see `symbols`.
     let (connection, source) = unsafe { (&mut *connection, texts.as_ref()) };
     let lengths = [c_characters as usize, pad_characters as usize];
     connection.bulk.texts = source.map(|source| (source.texts.clone(), lengths));

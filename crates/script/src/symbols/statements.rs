@@ -40,7 +40,6 @@ int db_close(sql_statement *stmt);
 void bakeoff_statement_free(sql_statement *stmt);
 ";
 
-/// Fills in the connection's result for Lua. It has no columns if the statement returns none.
 pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, statement: *mut c_void) -> *mut SqlResult {
     let Some(reply) = reply else {
         return ptr::null_mut();
@@ -60,14 +59,12 @@ pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, stat
     result
 }
 
-/// Runs a text statement. Returns null on an error, when `con.error` is not 0.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_query(
     connection: *mut SqlConnection,
     query: *const c_char,
     length: usize,
 ) -> *mut SqlResult {
-    // SAFETY: see `symbols`.
     let (connection, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
     if !connection.drain() {
         return ptr::null_mut();
@@ -76,10 +73,8 @@ pub(super) unsafe extern "C" fn db_query(
     publish(connection, reply, ptr::null_mut())
 }
 
-/// Returns the next row, or null after the last and on an error, when `con.error` is not 0.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut SqlRow {
-    // SAFETY: see `symbols`; a result's connection lives as long as its session.
     let Some(connection) = (unsafe { result.as_ref().and_then(|result| result.connection.as_mut()) }) else {
         return ptr::null_mut();
     };
@@ -108,14 +103,11 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_more_results(connection: *mut SqlConnection) -> bool {
-    // SAFETY: see `symbols`.
     unsafe { (*connection).more_results }
 }
 
-/// Returns the next result of a multi-statement, or null if there is none and on an error.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_next_result(connection: *mut SqlConnection) -> *mut SqlResult {
-    // SAFETY: see `symbols`.
     let connection = unsafe { &mut *connection };
     if !connection.more_results {
         connection.error = NONE;
@@ -125,16 +117,13 @@ pub(super) unsafe extern "C" fn db_next_result(connection: *mut SqlConnection) -
     publish(connection, reply, ptr::null_mut())
 }
 
-/// Does nothing, because results live in their connection.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn db_free_results(_result: *mut SqlResult) -> c_int {
     0
 }
 
-/// Returns a column's name, valid until the next call, or null if there is none.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_column_name(result: *mut SqlResult, index: u32) -> *const c_char {
-    // SAFETY: see `symbols`.
     let Some(connection) = (unsafe { result.as_ref().and_then(|result| result.connection.as_mut()) }) else {
         return ptr::null();
     };
@@ -161,7 +150,6 @@ pub(super) struct SqlBind {
 
 impl SqlBind {
     unsafe fn value<'a>(&self) -> Value<'a> {
-        // SAFETY: see `symbols`; the type says what the buffer holds.
         unsafe {
             if self.buffer.is_null() || (!self.is_null.is_null() && *self.is_null != 0) {
                 return Value::Null;
@@ -180,13 +168,11 @@ impl SqlBind {
     }
 
     unsafe fn number<T>(&self) -> T {
-        // SAFETY: see `symbols`.
         unsafe { self.buffer.cast::<T>().read_unaligned() }
     }
 
     /// Returns the size of a text: `data_len`, but no more than `max_len`, or either alone if the other is not set.
     unsafe fn length(&self) -> usize {
-        // SAFETY: see `symbols`.
         let length = match unsafe { self.data_len.as_ref() } {
             Some(&length) if self.max_len == 0 => length,
             Some(&length) => length.min(self.max_len),
@@ -196,7 +182,6 @@ impl SqlBind {
     }
 }
 
-/// A prepared statement. Lua sees its connection.
 #[repr(C)]
 pub(crate) struct SqlStatement {
     connection: *mut SqlConnection,
@@ -205,18 +190,15 @@ pub(crate) struct SqlStatement {
     id: Option<StatementId>,
     query: Vec<u8>,
     binds: Vec<SqlBind>,
-    /// Buffer for the values of one execution.
     values: Vec<Value<'static>>,
 }
 
-/// Prepares a statement. Returns null on an error.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_prepare(
     connection: *mut SqlConnection,
     query: *const c_char,
     length: usize,
 ) -> *mut SqlStatement {
-    // SAFETY: see `symbols`.
     let (owner, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
     if !owner.drain() {
         return ptr::null_mut();
@@ -246,11 +228,9 @@ pub(super) unsafe extern "C" fn db_bind_param(
     binds: *const SqlBind,
     length: usize,
 ) -> c_int {
-    // SAFETY: see `symbols`.
     let statement = unsafe { &mut *statement };
     statement.binds.clear();
     if length > 0 {
-        // SAFETY: see `symbols`.
         statement.binds.extend_from_slice(unsafe { std::slice::from_raw_parts(binds, length) });
     }
     statement.values.reserve(length);
@@ -267,10 +247,8 @@ pub(super) extern "C" fn db_bind_result(
     0
 }
 
-/// Executes with the current values of the bound memory. Returns null on an error.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut SqlResult {
-    // SAFETY: see `symbols`; connections live as long as their session.
     let (owner, connection) = unsafe { (&mut *statement, &mut *(*statement).connection) };
     let id = match owner.id {
         Some(id) if connection.generation == owner.generation => id,
@@ -297,14 +275,12 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_stmt_next_result(statement: *mut SqlStatement) -> *mut SqlResult {
-    // SAFETY: see `symbols`.
     unsafe { db_next_result((*statement).connection) }
 }
 
 /// Closes the statement on its server. Its memory stays until Lua collects it.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_close(statement: *mut SqlStatement) -> c_int {
-    // SAFETY: see `symbols`.
     let Some(owner) = (unsafe { statement.as_mut() }) else {
         return 1;
     };
@@ -321,7 +297,6 @@ pub(super) unsafe extern "C" fn db_close(statement: *mut SqlStatement) -> c_int 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_statement_free(statement: *mut SqlStatement) {
     if !statement.is_null() {
-        // SAFETY: see `symbols`.
         unsafe {
             db_close(statement);
             drop(Box::from_raw(statement));

@@ -9,12 +9,9 @@ use crate::run_options::{Dialect, Percentile};
 use crate::stats::Delta;
 use crate::test::Test;
 
-/// Which numbers come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heading {
-    /// For a script that has connected.
     Sql,
-    /// For a script that has not.
     Plain,
     Cpu,
 }
@@ -29,8 +26,6 @@ impl Heading {
     }
 }
 
-/// The block, without the newline that the console adds. `total_s` is since counting began. Rates are those of the delta, which is shorter
-/// after a checkpoint.
 pub(crate) fn block(
     delta: &Delta,
     total_s: f64,

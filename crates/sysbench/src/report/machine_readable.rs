@@ -1,7 +1,5 @@
-//! Results for programs: `--json`, the whole result in one object, and `--hdr-log`, latencies by interval.
-//!
-//! The log has `HdrHistogram`'s format 1.3 (the header of Java's `HistogramLogWriter`), which tools in many languages read. Its values are
-//! nanoseconds, but `Interval_Max` is in milliseconds, as there.
+//! Results for programs: `--json`, and `--hdr-log` in `HdrHistogram`'s format 1.3. Its values are nanoseconds, but
+//! `Interval_Max` is in milliseconds, as in Java's `HistogramLogWriter`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -21,17 +19,13 @@ use crate::stats::Delta;
 /// Version of this format. Raised when a field changes its meaning or goes.
 const FORMAT: u32 = 1;
 
-/// Everything in a result besides the numbers of the run.
 pub(crate) struct Circumstances<'a> {
     pub(crate) test: &'a str,
     pub(crate) options: &'a RunOptions,
-    /// Options as given, without passwords.
     pub(crate) given: Map<String, Value>,
     pub(crate) charset: (String, Option<String>),
     pub(crate) server: Option<&'a ServerFacts>,
-    /// Events abandoned by a forced shutdown, if there was one.
     pub(crate) given_up: Option<u64>,
-    /// With `--rate`: events that were due and never begun.
     pub(crate) dropped: Option<u64>,
     pub(crate) build: &'a Build,
 }
@@ -191,7 +185,6 @@ pub(crate) struct HdrLog {
 }
 
 impl HdrLog {
-    /// Creates the file and writes its header.
     pub(crate) fn create(path: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("--hdr-log {}: {error}", path.display());
         let mut log =
@@ -207,7 +200,6 @@ impl HdrLog {
         Ok(log)
     }
 
-    /// Writes one interval that ended `at_s` seconds after counting began.
     pub(crate) fn write(&mut self, at_s: f64, delta: &Delta) -> Result<(), String> {
         let events = delta.events();
         let encoded = events.to_base64();

@@ -42,7 +42,6 @@ pub(crate) fn statistics(
     ]
 }
 
-/// The same plus what only a cumulative report has.
 pub(crate) fn cumulative_statistics(
     delta: &Delta,
     time_total: f64,
@@ -60,12 +59,10 @@ pub(crate) fn cumulative_statistics(
     numbers
 }
 
-/// The first line of everything except `--help` and `--version`, and the empty line after it.
 pub(crate) fn header(options: &RunOptions) -> String {
     format!("sysbench {} (using bundled {})\n", options.dialect.version(), luajit_version())
 }
 
-/// The run's options. `of_test` is a line of a built-in test.
 pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
     let mut lines =
         vec!["Running the test with following options:".to_owned(), format!("Number of threads: {}", options.threads)];
@@ -101,7 +98,6 @@ pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
     lines.join("\n")
 }
 
-/// `--debug`: what one worker did.
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 pub(crate) fn of_thread(thread: usize, events: u64, seconds: f64, (min_ms, max_ms): (f64, f64)) -> [String; 2] {
     let (min, avg, max) = (min_ms / 1e3, seconds / events.max(1) as f64, max_ms / 1e3);
@@ -118,7 +114,6 @@ pub(crate) struct Queue {
     pub(crate) concurrency: u64,
 }
 
-/// The line of an intermediate report, with a second one for the queue.
 pub(crate) fn interval(
     at_s: f64,
     threads: u32,
@@ -164,9 +159,8 @@ pub(crate) fn histogram(delta: &Delta) -> String {
     format!("Latency histogram (values are in milliseconds)\n{}\n ", histogram.lines().join("\n"))
 }
 
-/// The operations' table without its final newline, or None if the script named no operations.
-///
-/// A name with a dot (`new_order.rollback`) is part of the operation before the dot, and its share is of that operation's events.
+/// The operations' table, or None if the script named none. A name with a dot (`new_order.rollback`) is part of the
+/// operation before the dot, and its share is of that operation's events.
 pub(crate) fn operations(delta: &Delta) -> Option<String> {
     let named = delta.latencies.by_operation();
     let (all, named) = named.split_first()?;
@@ -197,7 +191,6 @@ pub(crate) fn operations(delta: &Delta) -> Option<String> {
     Some(text)
 }
 
-/// A part of a whole, 0 to 1. 0 if the whole is empty.
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 pub(crate) fn share(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { count as f64 / of as f64 }

@@ -17,17 +17,14 @@ use crate::session::SysbenchSession;
 use crate::stats::{Delta, Snapshot, Stats};
 use crate::test::Test;
 
-/// Length of the intervals of `--json` and `--hdr-log` without `--report-interval`.
 const RECORD_INTERVAL_S: u64 = 1;
 const SECOND_NS: u64 = 1_000_000_000;
 
 const INTERMEDIATE: &str = "report_intermediate";
 pub(crate) const CUMULATIVE: &str = "report_cumulative";
 
-/// What the reporter returns at the end of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
-    /// The last checkpoint, where the final report begins.
     pub(crate) period: Snapshot,
     pub(crate) intervals: Vec<Value>,
 }
@@ -41,7 +38,6 @@ pub(crate) struct Reporter {
 }
 
 struct Timetable {
-    /// Interval, printed or only recorded [s]. None for no intervals.
     interval_s: Option<u64>,
     next_interval_s: u64,
     checkpoints_s: Vec<u64>,
@@ -90,7 +86,6 @@ impl Timetable {
 }
 
 impl Reporter {
-    /// Waits for the run's slice, then reports until the sender is dropped.
     pub(crate) fn run(mut self, start: &Receiver<Arc<Slice>>) -> Reported {
         let mut timetable = Timetable::new(&self.options);
         let hooks = Hooks::load(&self, &timetable);
@@ -170,7 +165,6 @@ impl Reporter {
         self.record(at_s, threads, queue, delta, reported);
     }
 
-    /// Records the last part of an interval, which no line reports.
     fn record_rest(&mut self, snapshot: &mut Snapshot, at_s: f64, now_ns: u64, reported: &mut Reported) {
         let delta = self.stats.interval(snapshot, now_ns);
         // An event's latency may be recorded just after its count was read, or the other way round.
@@ -208,7 +202,6 @@ impl Reporter {
         }
     }
 
-    /// Reports a failed hook. The run goes on.
     fn complain(&self, hook: &str, called: Result<(), ScriptError>) {
         if let Err(error) = called {
             let words = format!("`sysbench.hooks.{hook}' function failed: {error}");
@@ -217,7 +210,6 @@ impl Reporter {
     }
 }
 
-/// The script's states for reports, if it has hooks.
 #[derive(Default)]
 struct Hooks {
     intermediate: Option<Script>,
