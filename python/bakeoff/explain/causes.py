@@ -10,7 +10,7 @@ from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, St
 from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, instruments_cost
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Column, Fold, Prose, Section, Table, Value, step_rows
+from bakeoff.report.view import Column, Fold, Prose, Section, Table, Value, identifier, step_rows
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Estimate
 from bakeoff.units import shortened
@@ -46,7 +46,7 @@ def plans_section(context: Context) -> Section | None:
             if same or unexplained:
                 parts.append(Prose(text=f"{where}:{same}{unexplained}"))
             continue
-        name = _id("plan", cell, baseline, contender)
+        name = identifier("plan", cell, baseline, contender)
         tables = (
             _plan_parts(context, f"{name}-{at}", each, baseline, contender)
             for at, each in enumerate(other[:_PLANS_SHOWN])
@@ -121,7 +121,7 @@ def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> 
         "and file waits of all threads. Findings are corrected for the number of waits (Holm). Waits nest and overlap, "
         "so they do not add up to the time of an event."
     )
-    name, rest = _id("waits", *pair), found[_WAITS_SHOWN:]
+    name, rest = identifier("waits", *pair), found[_WAITS_SHOWN:]
     return [
         table(name, found[:_WAITS_SHOWN], group=lambda _: where, group_title="cell", note=note),
         Fold(title=f"{len(rest)} other waits of {where}", content=table(f"{name}-rest", rest, page_only=True)),
@@ -166,7 +166,3 @@ def _where(context: Context, cell: str, baseline: str, contender: str) -> str:
     labels = [] if baseline == context.analysis.baseline else [context.labels[baseline]]
     labels += [context.labels[contender]] if labels or len(context.analysis.contenders) > 1 else []
     return ", ".join([context.cell_title(cell), *reversed(labels)])
-
-
-def _id(*words: str) -> str:
-    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bakeoff.engine import Message
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import HostError
 from bakeoff.explain import perf
 from bakeoff.explain.perf import Recorder, Slices, Stacks, Window, records_of, without_beginning
@@ -101,7 +101,7 @@ class OffCpu:
         self._folds: defaultdict[str, dict[str, Fold]] = defaultdict(dict)
 
     @contextlib.contextmanager
-    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
+    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[SliceMessage], None]]:
         slices = Slices(cell.guard_ns)
         turn_s = len(servers.pids) * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9
         with recorded(servers.pids, cell.threads, self._writer.path, seconds=_TURNS * turn_s) as recording:

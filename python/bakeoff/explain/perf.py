@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-from bakeoff.engine import Message
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import HostError
 from bakeoff.explain.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
 from bakeoff.plan import Cell
@@ -131,7 +131,7 @@ class Profiler:
         self._counters: defaultdict[str, dict[str, CellCounters]] = defaultdict(dict)
 
     @contextlib.contextmanager
-    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
+    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[SliceMessage], None]]:
         slices = Slices(cell.guard_ns)
         with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name:
             allowed = permission()
@@ -184,10 +184,10 @@ class Slices:
 
     def __init__(self, guard_ns: int) -> None:
         self._guard_ns = guard_ns
-        self._messages: list[Message] = []
+        self._messages: list[SliceMessage] = []
         self._zero_ns: int | None = None
 
-    def add(self, message: Message) -> None:
+    def add(self, message: SliceMessage) -> None:
         self._messages.append(message)
         zero_ns = time.monotonic_ns() - message["start_ns"] + self._guard_ns - message["load_ns"]
         self._zero_ns = zero_ns if self._zero_ns is None else min(self._zero_ns, zero_ns)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bakeoff import features
-from bakeoff.engine import Message
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.run.epoch_servers import EpochServers
@@ -58,7 +58,7 @@ class Plans:
         self._found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
 
     @contextlib.contextmanager
-    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
+    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[SliceMessage], None]]:
         """Have the first arm's server log its statements meanwhile, then explain them on every arm."""
         replay = features.part("replay", "answers")
         if cell.fixed_work or not replay:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from bakeoff.engine import Message
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import ServerError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
@@ -153,11 +153,11 @@ class Waits:
         self._found: dict[str, dict[str, CellWaits]] = {}
 
     @contextlib.contextmanager
-    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
+    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[SliceMessage], None]]:
         for server in servers.ours.values():
             _switch_stages_on(server)
         before = {arm: _read(server) for arm, server in servers.ours.items()}
-        slices: defaultdict[str, list[Message]] = defaultdict(list)
+        slices: defaultdict[str, list[SliceMessage]] = defaultdict(list)
         yield lambda message: slices[message["arm"]].append(message)
         for arm, server in servers.ours.items():
             if any(each["events"] for each in slices[arm]):

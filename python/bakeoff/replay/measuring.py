@@ -15,6 +15,7 @@ import numpy as np
 
 from bakeoff.captures import capture_events, capture_totals
 from bakeoff.engine import Measurement, Message
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.run.measuring import CellRun, Measuring
@@ -237,7 +238,7 @@ def _check_clock(name: str, moments_us: np.ndarray, speed: float) -> None:
         )
 
 
-def _note_limits(run: CellRun, slices: Sequence[Message]) -> None:
+def _note_limits(run: CellRun, slices: Sequence[SliceMessage]) -> None:
     cell = run.cell
     idle = cell.threads - capture_facts(cell.script).connections
     if idle > 0 and (cell.writes or cell.speed):

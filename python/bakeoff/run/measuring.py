@@ -10,6 +10,7 @@ from typing import Any
 
 from bakeoff import features
 from bakeoff.engine import Measurement, Message, declared_by, describe_workloads
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import SpecError, within
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.plan.workloads import database_of, kind_of, options_of, uses_sysbench_tables
@@ -111,7 +112,7 @@ class ThroughputReporter:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._reported_ns = 0
 
-    def add_slice(self, message: dict[str, Any]) -> None:
+    def add_slice(self, message: SliceMessage) -> None:
         arm = message["arm"]
         self._events[arm] += message["events"]
         busy_ns = message["busy_ns"] / max(message["connections"], 1)
@@ -183,7 +184,7 @@ def resolved(study: Study) -> Study:
     return study.model_copy(update={"workloads": tuple(known)})
 
 
-def check_errors(slices: Sequence[Message]) -> None:
+def check_errors(slices: Sequence[SliceMessage]) -> None:
     """Raise UnreliableCountError if an arm had more than one error per hundred events."""
     events: Counter[str] = Counter()
     errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
