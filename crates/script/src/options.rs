@@ -23,8 +23,7 @@ pub enum OptionType {
 
 impl OptionType {
     pub fn from_number(number: i64) -> Option<Self> {
-        use OptionType::{Bool, Double, File, Int, List, Null, Size, String};
-        [Null, Bool, Int, Size, Double, String, List, File].into_iter().find(|kind| *kind as i64 == number)
+        [Self::Null, Bool, Int, Size, Double, Text, List, File].into_iter().find(|kind| *kind as i64 == number)
     }
 
     pub fn expected(self) -> &'static str {
