@@ -69,7 +69,6 @@ pub struct Event {
     pub errno: Option<u32>,
     pub insert_id: Option<u64>,
     pub last_insert_id: Option<u64>,
-    /// The number of events it represents: the rate limit of the log, or 1.
     pub weight: u64,
     /// The log ends within the statement, or the statement is longer than [`STATEMENT_MAX`].
     pub cut: bool,
@@ -80,7 +79,6 @@ pub struct Event {
     pub dialect: Dialect,
 }
 
-/// Longest statement that is kept whole [bytes].
 pub const STATEMENT_MAX: usize = 16 << 20;
 
 impl Event {
@@ -199,7 +197,6 @@ impl Clock<'_> {
         ((1..=12).contains(&month) && (1..=31).contains(&day)).then(|| days(year, month, day))
     }
 
-    /// Reads `9:55:24` or `09:55:24.187996`. Returns microseconds.
     fn time_of_day(&mut self) -> Option<i64> {
         let hour = self.digits(2)?;
         let minute = self.any(b":").and(self.digits(2))?;
@@ -246,7 +243,6 @@ pub(crate) fn moment(text: &[u8]) -> Option<Moment> {
     Some(Moment { us: us - zone.unwrap_or(0) * SECOND_US, len: clock.at, zoned: zone.is_some() })
 }
 
-/// Parses seconds (`0.000228`). Returns microseconds.
 pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
     let whole = number(text)?;
     let at = text.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -46,9 +46,7 @@ pub struct Lexer<'a> {
     in_version: bool,
     in_hint: bool,
     takes_hint: bool,
-    /// The last token was a single `@`.
     after_at: bool,
-    /// The last token was `.`, so a name follows, even `1a`.
     after_dot: bool,
     dialect: Dialect,
 }
@@ -101,7 +99,6 @@ impl<'a> Lexer<'a> {
         &self.sql[self.at..]
     }
 
-    /// Reads a quoted text or a comment, whose content begins `from` bytes ahead.
     fn opaque(&mut self, kind: Kind, opaque: Opaque, from: usize) -> Token {
         match self.dialect.end_of(opaque, self.rest(), from) {
             Some(len) => self.token(kind, len),

@@ -110,7 +110,6 @@ impl Answer {
         Self::Done { id, seconds: begun.elapsed().as_secs_f64(), blocks: None, cancelled, workers_stopped: None }
     }
 
-    /// The last answer of a failed request. `id` is null if the line had none that could be read.
     pub fn error(id: Option<u64>, failure: Failure) -> Self {
         // One line: a Lua traceback loses its line breaks.
         Self::Error { id, message: failure.to_string().replace('\n', " | "), failure }

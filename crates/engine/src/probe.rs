@@ -10,7 +10,6 @@ use bakeoff_load::failure::{Code, Failure};
 use crate::request::Probe;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Between two bytes.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: usize = 300;
 const ROUND_TRIPS_LIMIT: Duration = Duration::from_secs(3);

@@ -48,7 +48,6 @@ pub struct SqlError {
 }
 
 impl SqlError {
-    /// Creates an error of the client's own, with a number from 2000 to 2999.
     pub fn client(code: u16, message: impl Into<String>) -> Self {
         Self { code, sqlstate: "HY000".to_owned(), message: message.into(), fatal: false, io_errno: None }
     }
@@ -84,7 +83,6 @@ pub trait Connection {
     /// Prepares a statement, on the server or as a template. If the server cannot prepare it (1295), it becomes a text statement.
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError>;
 
-    /// Executes a prepared statement; `values` holds one value for each `?`.
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError>;
 
     fn close_statement(&mut self, statement: StatementId);
@@ -145,7 +143,6 @@ pub enum LogLevel {
 }
 
 pub trait Host {
-    /// Opens a connection to the worker's server, or to the one the script names. Errors are fatal.
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError>;
 
     fn driver(&self, name: &str) -> Result<(), String>;
@@ -182,7 +179,6 @@ pub trait Events {
     /// is over.
     fn event_restart(&self) -> bool;
 
-    /// Called once for the reply to every statement of a script.
     fn count_reply(&self, _reply: &Reply) {}
 
     fn count_error(&self, _code: u16) {}

@@ -26,7 +26,6 @@ use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
 
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
-/// Forced shutdown, or workers that were not ready in time.
 const FORCED: u8 = 2;
 
 const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
@@ -426,7 +425,6 @@ fn no_command(test: &str, command: &str) -> u8 {
     FAILED
 }
 
-/// Applies `--luajit-cmd`, like `luajit -j`.
 fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), String> {
     match command {
         "" | "on" => {}

@@ -232,7 +232,6 @@ impl Run {
         }
     }
 
-    /// Prepares `--placement=paired`. Returns None, with a warning, if the server's threads cannot be known.
     fn pairing(&self) -> Option<Arc<Pairing>> {
         if self.options.placement == Placement::Free || self.session.dry_run {
             return None;

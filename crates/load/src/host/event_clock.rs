@@ -38,7 +38,6 @@ macro_rules! common_accessors {
     };
 }
 
-/// The events that are counted alike in slices and runs.
 macro_rules! forwarded_events {
     () => {
         #[inline]

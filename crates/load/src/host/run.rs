@@ -37,7 +37,6 @@ impl RunHost {
 
     common_accessors!();
 
-    /// Waits until the run begins; false if it never does.
     pub fn rest(&self) -> bool {
         let begins = self.clock.rest().is_some();
         if begins {
@@ -46,7 +45,6 @@ impl RunHost {
         begins
     }
 
-    /// Takes one of the run's counted events if their number is limited. Returns false when none is left.
     #[inline]
     fn may_begin(&self, in_window: bool) -> bool {
         match &self.events_left {

@@ -10,7 +10,6 @@ const POLL: Duration = Duration::from_micros(100);
 static CHANGING: AtomicU32 = AtomicU32::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Calls `change` and returns its result, or None if the program is exiting.
 pub(super) fn change<T>(change: impl FnOnce() -> T) -> Option<T> {
     CHANGING.fetch_add(1, SeqCst);
     let changed = (!ENDING.load(SeqCst)).then(change);

@@ -41,7 +41,6 @@ impl Freezer {
         Ok(())
     }
 
-    /// Thaws a process (SIGCONT) and waits until it runs. A process that we did not stop is left alone.
     pub fn thaw(&mut self, pid: i32) {
         let Some(index) = self.frozen.iter().position(|&frozen| frozen == pid) else {
             return;

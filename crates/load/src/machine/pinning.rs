@@ -94,7 +94,6 @@ pub(crate) fn unpin_everything() {
     }
 }
 
-/// Unpins the threads that a killed program of this user left pinned.
 pub(crate) fn unpin_leftovers() {
     for entry in read_dir(FOLDER).into_iter().flatten().flatten() {
         if entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()) {
