@@ -19,35 +19,28 @@ pub enum LogCommand {
 }
 
 impl LogCommand {
+    const NAMES: [(&'static str, Self); 8] = [
+        ("Query", Self::Query),
+        ("Execute", Self::Execute),
+        ("Prepare", Self::Prepare),
+        ("Connect", Self::Connect),
+        ("Reset Connection", Self::Reset),
+        ("Quit", Self::Quit),
+        ("Init DB", Self::InitDb),
+        ("Other", Self::Other),
+    ];
+
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Query => "Query",
-            Self::Execute => "Execute",
-            Self::Prepare => "Prepare",
-            Self::Connect => "Connect",
-            Self::Reset => "Reset Connection",
-            Self::Quit => "Quit",
-            Self::InitDb => "Init DB",
-            Self::Other => "Other",
-        }
+        Self::NAMES[self as usize].0
     }
 
     /// Looks up a name, ignoring case (MariaDB writes `Reset connection`). Unknown names are `Other`.
     pub fn from_name(name: &[u8]) -> Self {
-        const KNOWN: [LogCommand; 7] = [
-            LogCommand::Query,
-            LogCommand::Execute,
-            LogCommand::Prepare,
-            LogCommand::Connect,
-            LogCommand::Reset,
-            LogCommand::Quit,
-            LogCommand::InitDb,
-        ];
         if name.eq_ignore_ascii_case(b"Change user") {
             return Self::Connect;
         }
-        let found = KNOWN.into_iter().find(|each| name.eq_ignore_ascii_case(each.name().as_bytes()));
-        found.unwrap_or(Self::Other)
+        let found = Self::NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
+        found.map_or(Self::Other, |(_, command)| *command)
     }
 }
 

@@ -39,7 +39,7 @@ fn is_space(byte: u8) -> bool {
     byte <= b' '
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
@@ -57,16 +57,7 @@ impl<'a> Lexer<'a> {
     }
 
     pub fn in_dialect(sql: &'a [u8], dialect: Dialect) -> Self {
-        Self {
-            sql,
-            at: 0,
-            in_version: false,
-            in_hint: false,
-            takes_hint: false,
-            after_at: false,
-            after_dot: false,
-            dialect,
-        }
+        Self { sql, dialect, ..Self::default() }
     }
 
     pub fn code(self) -> impl Iterator<Item = Token> + 'a {

@@ -207,7 +207,7 @@ impl Environment for MessageWriter {
 }
 
 pub(crate) fn send_histograms(id: u64, request: &Measure, arm: &str, latencies: &Latencies, writer: &MessageWriter) {
-    let clock = if request.is_by_the_clock() { Clock::Response } else { Clock::Service };
+    let clock = if request.is_open_loop() { Clock::Response } else { Clock::Service };
     for (operation, histogram) in latencies.by_operation() {
         if histogram.clipped() > 0 {
             let message =

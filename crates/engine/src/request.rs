@@ -284,7 +284,7 @@ impl Measure {
         }
     }
 
-    pub fn is_by_the_clock(&self) -> bool {
+    pub fn is_open_loop(&self) -> bool {
         self.load != Load::default() || self.replay().is_some_and(|replay| replay.speed.is_some())
     }
 }

@@ -201,7 +201,7 @@ impl Invocation<'_> {
         let session = Arc::new(SysbenchSession::new(
             Arc::clone(&self.console),
             mysql.rotation()?,
-            mysql.is_dry_run(),
+            self.line.is_on("mysql_dry_run"),
             mysql.driver_failure(),
         ));
         let test = ScriptTest { settings: self.settings(&source, &mysql)?, source };
@@ -336,7 +336,7 @@ impl Invocation<'_> {
             options.insert(name.replace('-', "_"), value);
         }
         let mut general = self.line.values();
-        let percentile = self.options.first_percentile();
+        let percentile = self.options.percentiles.first();
         general.insert("percentile".to_owned(), OptionValue::Double(percentile.map_or(0.0, |first| first.per_cent)));
         // As in sysbench, not the clock's if none was given.
         general.entry("rand_seed".to_owned()).or_insert(OptionValue::Int(0));

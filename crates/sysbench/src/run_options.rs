@@ -143,10 +143,6 @@ impl RunOptions {
             words.clone()
         }
     }
-
-    pub(crate) fn first_percentile(&self) -> Option<&Percentile> {
-        self.percentiles.first()
-    }
 }
 
 /// Whether a deprecated option replaces its new name: only if its value is not the default, as in sysbench.

@@ -64,10 +64,6 @@ impl<'a> MySqlOptions<'a> {
         (self.text("mysql_charset").to_owned(), collation.filter(|collation| !collation.is_empty()))
     }
 
-    pub(crate) fn is_dry_run(&self) -> bool {
-        self.line.is_on("mysql_dry_run")
-    }
-
     pub(crate) fn driver_failure(&self) -> Option<String> {
         if self.sockets().is_empty() && self.list("mysql_host").is_empty() {
             return Some("No MySQL hosts specified, aborting".to_owned());
