@@ -127,6 +127,18 @@ def pytest_xdist_make_scheduler(config, log):
     return OneFileAtATime(config, log)
 
 
+FEATURE_OF_COMMAND = {
+    "gate": "gate", "bisect": "search", "replay": "replay", "capture": "replay", "explain": "explain",
+    "compare": "history", "history": "history", "cluster": "cluster",
+}  # fmt: skip
+
+
+def is_installed(command):
+    """Return whether this bakeoff has the command: tests also run without the folder of a feature."""
+    feature = FEATURE_OF_COMMAND.get(command)
+    return feature is None or find_spec(f"bakeoff.{feature}") is not None
+
+
 @dataclass(frozen=True)
 class Ran:
     """What a command left: its exit code and what it said."""
@@ -300,7 +312,7 @@ def sandbox():
 @pytest.fixture(scope="session")
 def fakeserver_binary():
     """The fake server as it is in the tree."""
-    root = Path(__file__).resolve().parents[1]
+    root = (Path(__file__).parents[1] / "crates").resolve().parent
     built = ["cargo", "build", "--quiet", "-p", "bakeoff-fakeserver"]
     subprocess.run(built, cwd=root, check=True)
     metadata = ["cargo", "metadata", "--format-version=1", "--no-deps"]

@@ -21,9 +21,6 @@ _PATH = click.Path(path_type=Path)
 
 seed_option = click.option("--seed", default=1, show_default=True, help="Seed of everything random.")
 server_option = click.option("--server", default=_SERVER, show_default=True, help="As on bakeoff's command line.")
-folder_option = click.option(
-    "--folder", type=_PATH, required=True, help="Directory of the journals; server accounts must be able to enter it."
-)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -98,13 +95,13 @@ def _check_server(text: str, size: Size) -> None:
 
 
 @cli.command("soak")
-@folder_option
+@click.option("--folder", type=_PATH, required=True, help="Directory that server accounts can enter.")
 @click.option("--minutes", default=120.0, show_default=True, help="Budget of the duel.")
 @server_option
 @seed_option
 def soak_test(folder: Path, minutes: float, server: str, seed: int) -> int:
     """Run one long duel whose servers crash at random; exit code 1 if memory grows or anything is left behind."""
-    _exit_on_sigterm()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))
     seen = soak(folder, server=server, minutes=minutes, seed=seed, report=_report)
     early, late = seen.quarters_bytes
     print(
@@ -132,17 +129,12 @@ def record(name: str, server: str, restarts: int, seconds: float, threads: int, 
         seconds=seconds,
         threads=threads,
         seed=seed,
-        report=lambda text: click.echo(text, err=True),
+        report=_report,
     )
     path = to / f"{name}.npz"
     traces.write(path)
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB, other processes used {traces.origin.load:.0%} of the machine")
     return ExitCode.DONE
-
-
-def _exit_on_sigterm() -> None:
-    """Turn SIGTERM into SystemExit so that servers that a command started stop with it."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))
 
 
 def _report(text: str) -> None:

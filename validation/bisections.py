@@ -12,7 +12,7 @@ from bakeoff.search.model import Search
 from bakeoff.search.model import Setting as SearchSetting
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from validation.check import Checks, Count, Finding, Setting, Size, finding, scaled
-from validation.gates import read_epochs
+from validation.recorded_epochs import read_epochs
 
 BISECTION_CHECKS = Checks(Size.REPLAY)
 
@@ -37,7 +37,7 @@ def searched(study: Study, measure: Callable[[Arm], float]) -> Bisected:
             return Bisected(believed.named, epochs)
         arm = next_arm(study, believed, values)
         if arm not in study.arms:
-            study = study.model_copy(update={"arms": (*study.arms, arm)})
+            study = study.with_arms((*study.arms, arm))
         values.setdefault(arm.name, []).append(measure(arm))
     return Bisected(None, _EPOCHS_MAX)
 
@@ -70,15 +70,12 @@ def _study(arms: tuple[Arm, ...], search: Search, seed: int = 0) -> Study:
 
 @dataclass(frozen=True)
 class Searches:
-    """Shares of searches that found exactly the truth or were undecided, and mean number of epochs."""
-
     right: float
     undecided: float
     epochs: float
 
     @classmethod
     def of(cls, ends: Sequence[tuple[Bisected, tuple[int, ...]]]) -> "Searches":
-        """Summarise searches, each with its truth."""
         return cls(
             right=float(np.mean([end.found == truth for end, truth in ends])),
             undecided=float(np.mean([end.found is None for end, _ in ends])),

@@ -38,10 +38,7 @@ BUDGET = "60s"
 
 
 def first_by_key(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
-    """Return the outcomes with a judgement by key.
-
-    The first of a key counts, so that no repetition can be chosen by its result.
-    """
+    """Return the judged outcomes by key. The first counts, so that no repetition is chosen by its result."""
     found: dict[str, Outcome] = {}
     for outcome in outcomes:
         if outcome.error is None:
@@ -58,9 +55,7 @@ def planned(
     Args:
         kinds: number of duels for each server, by kind: `aa`, `slowK` (K uncounted events per 100), `grid`, and `swap`
             (pairs of duels between two real versions).
-        servers: as on bakeoff's command line.
         seed: of the order and of the duels' own seeds.
-        precision, budget: of each duel; a grid has its own budget.
         background: append `+load` to the kinds, because `Background` will run beside the duels.
     """
     placed: list[tuple[float, Duel]] = []
@@ -104,13 +99,8 @@ def run_missing(
     """Run the duels that the folder's journal does not have, failed ones once more, and return the whole journal.
 
     Args:
-        asked: in the order to run them.
         folder: for the journal and run directories; server accounts must be able to enter it.
         background_seed: seed of the load to run beside them; None runs none.
-        report: prints a line of progress.
-
-    Raises:
-        HostError: another run of the suite uses this folder.
     """
     make_open_folder(folder)
     outcomes = read_entries(folder / JOURNAL, Outcome)
@@ -140,7 +130,7 @@ def run_missing(
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder; two runs would remove each other's run directories. A process that dies frees the lock."""
+    """Lock the folder: two runs would remove each other's run directories."""
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -151,8 +141,6 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Judged:
-    """One cell of one duel and its true log ratio."""
-
     outcome: Outcome
     judgement: Judgement
     truth: float
@@ -164,17 +152,14 @@ class Judged:
 
     @property
     def right(self) -> bool:
-        """Whether the true difference was claimed."""
         return self.truth != 0 and self.judgement.claim == _sign(self.truth)
 
     @property
     def covered(self) -> bool:
-        """Whether there is an interval that holds the truth."""
         return self.judgement.covers(self.truth)
 
     @property
     def missed(self) -> bool:
-        """Whether there is an interval that does not hold the truth."""
         return self.judgement.has_interval and not self.covered
 
     def __str__(self) -> str:
@@ -205,8 +190,7 @@ class Summary:
     Attributes:
         able: duels with enough epochs for a verdict; the others prove nothing about claims.
         most_wrong: largest number of wrong claims that a rate of 5 % allows in `able` duels.
-        intervals: duels with an interval; the others prove nothing about coverage.
-        fewest_covered: smallest number of covering intervals that a coverage of 93 % allows.
+        fewest_covered: smallest number of the `intervals` that must cover, by a coverage of 93 %.
         bias: mean of estimate minus truth, with standard error `bias_se`. It reveals an arm that is treated worse by
             less than any single interval can show.
     """
@@ -233,7 +217,6 @@ class Summary:
 
     @classmethod
     def of(cls, judged: Sequence[Judged]) -> "Summary":
-        """Summarise at least one judged cell."""
         n = len(judged)
         errors = [each.judgement.mean - each.truth for each in judged]
         able = sum(enough(len(each.judgement.points), each.judgement.stop) for each in judged)

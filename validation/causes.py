@@ -39,7 +39,6 @@ class Cause(Frozen):
         arms: settings of the baseline and the contender, as in a study file.
         families: one of these must be named first.
         common: settings of both arms.
-        options: options of the workload's script.
         explain_budget: for profiles and waits; empty for counters only.
     """
 
@@ -54,7 +53,6 @@ class Cause(Frozen):
     explain_budget: str = ""
 
     def study(self, name: str, *, seed: int, attribute: bool) -> dict[str, Any]:
-        """Return the study file's content; with `attribute` the second arm also has settings without effect."""
         more = _WITHOUT_EFFECT if attribute else {}
         return {
             "title": name,
@@ -159,7 +157,6 @@ class Reported:
 
     Attributes:
         claimed: whether the verdict was FASTER or SLOWER; otherwise there is nothing to explain.
-        named: families in order.
         right: whether the right family came first.
         settings: settings found to have an effect, the largest first; None if not asked.
     """
@@ -174,23 +171,12 @@ class Reported:
 
     @property
     def setting_right(self) -> bool | None:
-        """Whether the first setting is the planted one; None if not asked."""
         planted = {_SETTINGS.get(each, each.removeprefix("option.")) for each in CAUSES[self.cause].arms[1]}
         return None if self.settings is None else self.settings[:1] != () and self.settings[0] in planted
 
 
 def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Reported:
-    """Run the study of one cause and return what its report says.
-
-    Args:
-        name: a key of CAUSES.
-        folder: for the run, deleted afterwards; server accounts must be able to enter it.
-        seed: of the study.
-        attribute: also find the setting if a difference is claimed.
-
-    Raises:
-        RunInvalid: a command failed.
-    """
+    """Run the study of a cause and return what its report says; raise RunInvalid if a command failed."""
     cause = CAUSES[name]
     shutil.rmtree(folder, ignore_errors=True)  # left by a kill
     folder.mkdir(parents=True)
@@ -220,7 +206,6 @@ def _bakeoff(*words: str, runs: Path, limit_s: float) -> None:
 
 
 def settings_found(path: Path) -> tuple[str, ...]:
-    """Return the settings that explain a difference, the largest effect first."""
     (document,) = (path / FOLDER).glob(f"*/{DOCUMENT}")
     run = open_run(document.parent)
     believed = believed_of(Context.read(run, Analysis.model_validate(run.read_json("analysis.json"))))
@@ -229,7 +214,6 @@ def settings_found(path: Path) -> tuple[str, ...]:
 
 
 def found_in(path: Path) -> Evidence:
-    """Read the evidence of a run with two arms and one cell."""
     run = open_run(path)
     context = Context.read(run, Analysis.model_validate(run.read_json("analysis.json")))
     (explanation,) = context.once(Explained).explanations

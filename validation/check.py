@@ -27,8 +27,6 @@ class Setting:
         size: a check chooses its number of runs by it.
         seed: everything random follows from it and the check's name.
         folder: the check's own directory, kept with the run of the suite.
-        server: for checks on real servers, as on the command line.
-        report: prints a line of progress.
     """
 
     size: Size
@@ -43,7 +41,6 @@ class Finding:
     """Result of a check.
 
     Attributes:
-        found: the result, in the words and units of the check's target.
         passed: whether the target holds; None if this machine cannot run the check, which `found` explains.
         figures: the numbers behind it, by name with unit.
     """
@@ -69,12 +66,7 @@ class Check:
 
 
 class Checks(list[Check]):
-    """The checks of a module.
-
-    Args:
-        sizes: sizes that they belong to, unless a check names its own.
-        wrap: applied to each function when a check is run.
-    """
+    """The checks of a module, and the sizes that they belong to; `wrap` is applied to each function."""
 
     def __init__(self, *sizes: Size, wrap: Callable[[Run], Run] = lambda run: run) -> None:
         super().__init__()
@@ -130,7 +122,6 @@ class Count:
 
     @property
     def kept(self) -> bool:
-        """Whether this many runs do not refute the promise."""
         if self.at_most is not None and self.hits > most(self.runs, self.at_most, tail=_TAIL):
             return False
         return self.at_least is None or self.hits >= fewest(self.runs, self.at_least, tail=_TAIL)
@@ -182,10 +173,8 @@ def summarised(counts: Sequence[Count]) -> Finding:
 
 
 def seed_of(setting: Setting, *names: object) -> tuple[int, ...]:
-    """Return the seed of one part of a check, which differs from that of every other part."""
     return (setting.seed, zlib.crc32("/".join(map(str, names)).encode()))
 
 
 def scaled(runs: float, scale: float) -> int:
-    """Return a share of the runs, at least 20."""
     return max(20, round(runs * scale))

@@ -66,7 +66,6 @@ class Duel(Frozen):
         return -math.log1p(self.slowdown_percent / 100) if len(set(self.servers)) == 1 else None
 
     def command(self, runs: Path) -> tuple[str, ...]:
-        """Return the arguments of the command."""
         injected = ("--inject-slowdown", f"{self.slowdown_percent:g}%") if self.slowdown_percent else ()
         return (
             "duel", *self.servers,
@@ -98,7 +97,6 @@ class Judgement(Frozen):
 
     @classmethod
     def of(cls, comparison: Comparison) -> "Judgement":
-        """Take the judgement from a run's analysis."""
         return cls(
             cell=comparison.cell,
             mean=comparison.estimate.mean,
@@ -118,16 +116,13 @@ class Judgement(Frozen):
 
     @property
     def half_width(self) -> float:
-        """Half-width of the reported interval; infinite without one."""
         return math.inf if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
     def has_interval(self) -> bool:
-        """Whether the interval has both ends."""
         return math.isfinite(self.half_width)
 
     def covers(self, truth: float) -> bool:
-        """Return whether the interval holds the truth; False without one."""
         return Interval(low=self.low, high=self.high).holds(truth)
 
 
@@ -147,10 +142,8 @@ class Outcome(Frozen):
     """Result of a duel.
 
     Attributes:
-        judgements: one per cell; empty if the duel failed, which `error` explains.
-        started_at: UTC.
-        wall_s: duration of the whole command.
-        measured_s: part of `wall_s` spent measuring.
+        judgements: one per cell; empty if the duel failed.
+        wall_s: duration of the whole command; `measured_s` of it was spent measuring.
         other_share: share of the processors that other work took during measurement.
         background: whether `Background` ran beside it.
         error: last line of a failed command.
@@ -167,7 +160,6 @@ class Outcome(Frozen):
 
     @property
     def only(self) -> Judgement:
-        """Judgement of a duel with one cell."""
         (judgement,) = self.judgements
         return judgement
 
@@ -186,16 +178,7 @@ class Outcome(Frozen):
 
 
 def run_duel(duel: Duel, folder: Path, *, background: bool = False) -> Outcome:
-    """Run a duel for at most three times its budget plus five minutes.
-
-    Args:
-        duel: what to run.
-        folder: for the run directory, deleted afterwards; server accounts must be able to enter it.
-        background: recorded in the outcome.
-
-    Returns:
-        The outcome; if the command failed, `error` says how.
-    """
+    """Run a duel for at most three times its budget plus five minutes; delete its run directory."""
     folder.mkdir(parents=True, exist_ok=True)
     started_at = datetime.now(UTC)
     begin = time.monotonic()
@@ -225,7 +208,6 @@ def _read_run(run: RunDirectory) -> dict[str, Any]:
 def start_bakeoff(
     words: Sequence[str], *, stdout: int | None = None, stderr: int | None = None
 ) -> "subprocess.Popen[str]":
-    """Start a command as the leader of a process group; end it with `end_in_order`."""
     command = [sys.executable, "-m", "bakeoff.cli.start", *words]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, text=True, start_new_session=True,
@@ -234,7 +216,6 @@ def start_bakeoff(
 
 
 def run_bakeoff(words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-    """Run a command in its own process group and return exit code, standard output and standard error."""
     process = start_bakeoff(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = process.communicate(timeout=limit_s)
@@ -248,11 +229,7 @@ def run_bakeoff(words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
 
 
 def end_in_order(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    """End a bakeoff started by `start_bakeoff`, and its servers with it, by force after a minute.
-
-    Returns:
-        The rest of its standard output and standard error if they are pipes.
-    """
+    """End a bakeoff and its servers, by force after a minute; return the rest of its piped output."""
     for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -28,11 +28,7 @@ _END_S = 5.0
 
 
 def fakeserver_path() -> Path:
-    """Find the binary: $BAKEOFF_FAKESERVER, else beside this Python or the engine, in target/, or on PATH.
-
-    Raises:
-        HostError: it was not found; it is not part of an installation.
-    """
+    """Find the binary: $BAKEOFF_FAKESERVER, else beside this Python or the engine, in target/, or on PATH."""
     name = "bakeoff-fakeserver"
     named = os.environ.get("BAKEOFF_FAKESERVER")
     built = [Path(__file__).resolve().parents[1] / "target" / profile / name for profile in ("release", "debug")]
@@ -50,16 +46,7 @@ def fakeserver_path() -> Path:
 
 
 class FakeServer:
-    """Context manager of a running fake server.
-
-    Args:
-        socket: path of at most 107 bytes.
-        options: command-line options.
-        cpu: CPU that its threads run on; None for all.
-
-    Raises:
-        HostError: it was not found or does not start.
-    """
+    """Context manager of a running fake server. The path of its socket has at most 107 bytes."""
 
     def __init__(self, socket: Path, *options: str, cpu: int | None = None) -> None:
         self.socket = socket
@@ -96,7 +83,6 @@ class FakeServer:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """Stop the server and read its `counters` (empty after a crash). Safe to call twice."""
         self._process.terminate()
         try:
             out, _ = self._process.communicate(timeout=_END_S)
@@ -143,12 +129,7 @@ MS = 1_000_000
 
 @dataclass(frozen=True)
 class FakeArm:
-    """An arm on a fake server.
-
-    Attributes:
-        law: command-line options of the fake server.
-        slowdown_percent: uncounted events k per 100 counted; the true ratio is exactly 100 / (100 + k).
-    """
+    """An arm on a fake server. The true ratio is 100 / (100 + slowdown_percent)."""
 
     law: tuple[str, ...] = ("--latency", "lognormal:500us,0.1")
     slowdown_percent: float = 0.0
@@ -156,8 +137,6 @@ class FakeArm:
 
 @dataclass(frozen=True)
 class Load:
-    """How an epoch of one cell is measured."""
-
     seconds: float = 0.4
     slice_ns: int = 20 * MS
     threads: int = 8
@@ -173,9 +152,7 @@ class FakeBench:
     """Context manager of an engine that measures fake servers.
 
     Args:
-        setting: its seed is used.
         name: of the check, so that two checks draw different numbers.
-        cpus: CPUs that the engine may use; None for all.
         together: run engine and servers on one CPU, like the threads of paired connections. Otherwise the kernel may
             place the threads of one arm better than those of the other in all epochs.
     """

@@ -4,14 +4,11 @@ A simulated run draws its epochs from recorded duels of equal servers, shifted b
 did. `decide` ends it and `answers` judges it, as in a real run.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +22,10 @@ from bakeoff.stats.model import Stop
 from bakeoff.stats.question import rule_of
 from bakeoff.stats.stopping import Progress, stop_state
 from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
+from validation.recorded_epochs import RecordedEpochs, read_epochs
 from validation.simulation import CONTENDER, pair_of, simulated_study
 
 GATE_CHECKS = Checks(Size.REPLAY)
-
-DUELS = Path(__file__).parent.parent / "bench/results/placement/duels-2026-11-25.jsonl"
-"""Recorded duels of equal servers with fresh restores."""
 
 SLOWDOWNS = (0.0, 1.0, 2.0, 3.0, 5.0)
 """Slowdowns of the contender, in percent of the throughput."""
@@ -40,62 +35,17 @@ _WORKLOADS = ("oltp_point_select", "oltp_read_only", "oltp_read_write")
 
 
 @dataclass(frozen=True)
-class RecordedEpochs:
-    """Epochs of equal servers; the times are medians over duels.
-
-    Attributes:
-        values: log ratio of each epoch, and its opposite, since either server may be called the contender.
-        load_s: seconds before the first epoch.
-        overhead_s: seconds of an epoch without warm-up and measuring.
-        warm_s, measure_s: seconds of one cell in an epoch.
-    """
-
-    values: NDArray[np.float64]
-    load_s: float
-    overhead_s: float
-    warm_s: float
-    measure_s: float
-
-
-def read_epochs() -> RecordedEpochs:
-    """Read from DUELS the epochs of one server against itself with fresh restores."""
-    duels = [json.loads(line) for line in DUELS.read_text("utf-8").splitlines()]
-    kept = [
-        duel
-        for duel in duels
-        if duel["restores"] == "fresh" and len({name.partition(" ")[0] for name in duel["servers"]}) == 1
-    ]
-
-    def of_an_epoch(*phases: str) -> float:
-        seconds = [sum(duel["phases_s"].get(phase, 0.0) for phase in phases) / len(duel["points"]) for duel in kept]
-        return float(median(seconds))
-
-    points = [point + math.log1p(duel["slowdown_percent"] / 100) for duel in kept for point in duel["points"]]
-    return RecordedEpochs(
-        values=np.array([*points, *(-point for point in points)]),
-        load_s=median(duel["phases_s"]["load"] for duel in kept),
-        overhead_s=of_an_epoch("restore", "start", "readiness", "check", "stop", "other"),
-        warm_s=of_an_epoch("warm"),
-        measure_s=of_an_epoch("measure"),
-    )
-
-
-@dataclass(frozen=True)
 class GateRun:
-    """Result of one simulated gate."""
-
     answer: Answer
     wall_s: float
 
 
 def gate_study(*, cells: int, budget_s: float = 600.0) -> Study:
-    """Return the study of a gate with this many workloads."""
     workloads = tuple(Workload(script=script) for script in _WORKLOADS[:cells])
     return as_gate(simulated_study(budget_s=budget_s).model_copy(update={"workloads": workloads}), MAX_SLOWDOWN)
 
 
 def gate_plan(study: Study, recorded: RecordedEpochs) -> Plan:
-    """Return the study's plan, timed like the recorded duels."""
     cells = len(study.workloads)
     overhead_s = recorded.overhead_s + cells * recorded.warm_s
     return plan_study(

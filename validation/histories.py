@@ -3,27 +3,22 @@
 A point is the mean of some recorded epochs of equal servers, shifted by the truth, plus what differs from run to run.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.history.changes import Track, changes_of
 from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
-from validation.gates import read_epochs
+from validation.recorded_epochs import read_epochs
 
 HISTORY_CHECKS = Checks(Size.REPLAY)
 
 POINTS = 60
 BETWEEN = 0.002
 """Standard deviation between runs beyond their restarts; log ratio."""
-
-PUBLISHED = Path(__file__).parent.parent / "bench/results/histories/published.json"
-"""Series that others published, with their sources and licence."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,6 @@ class Kind:
     Attributes:
         steps: (index, log ratio added from there on).
         series: number of series tested together; only the first has the steps.
-        between: see BETWEEN.
         noisy: points whose epochs scatter three times as much.
         bad: index of a run that is 40 % slower.
     """
@@ -85,7 +79,6 @@ def make(kind: Kind, rng: np.random.Generator, epochs: NDArray[np.float64]) -> l
 
 
 def simulate(kind: Kind, *, seed: int, runs: int) -> list[list[Track]]:
-    """Draw this many histories of one kind."""
     epochs = read_epochs().values
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     return [make(kind, rng, epochs) for _ in range(runs)]
@@ -101,7 +94,7 @@ def places_found(histories: Sequence[Sequence[Track]]) -> list[list[list[int]]]:
 
 @dataclass(frozen=True)
 class Found:
-    """Result for one kind of history; shares of the histories.
+    """Shares of the histories of one kind.
 
     Attributes:
         any_false: those with a change more than a point away from every true one, in any series.
@@ -121,26 +114,6 @@ def judge(kind: Kind, places: Sequence[Sequence[Sequence[int]]]) -> Found:
         wrong += any(others) or any(min((abs(at - each) for each in true), default=math.inf) > 1 for at in first)
         right += all(any(abs(at - each) <= 1 for at in first) for each in true)
     return Found(wrong / len(places), right / len(places))
-
-
-@dataclass(frozen=True)
-class Published:
-    """A series that others published.
-
-    Attributes:
-        said: indexes at which its authors see a change; None if they do not say.
-        values: absolute figures in the order of time, without an uncertainty.
-    """
-
-    name: str
-    said: tuple[int, ...] | None
-    values: tuple[float, ...]
-
-
-def read_published() -> list[Published]:
-    """Read the series of PUBLISHED."""
-    series = json.loads(PUBLISHED.read_text("utf-8"))["series"]
-    return [Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series]
 
 
 @HISTORY_CHECKS.add("G22", "false changes in stationary histories <= 5 %; true ones found within a run >= 85 %")

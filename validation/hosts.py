@@ -48,12 +48,10 @@ def draw(rng: np.random.Generator, hosts: Sequence[str], *, differ: float) -> li
 
 
 def fixed(values: Sequence[float], hosts: Sequence[str]) -> Interval:
-    """Return the 95 % t interval of a fixed number of epochs."""
     return iv.t_interval(*moments(values, hosts), alpha=1 - LEVEL)
 
 
 def as_found(values: Sequence[float], hosts: Sequence[str]) -> Interval:
-    """Return the negative control's interval."""
     blocks = combined._blocks(values, hosts)
     assert blocks is not None
     weights = blocks.weights(blocks.between)
@@ -76,7 +74,6 @@ def simulate(
     runs: int,
     differ: float,
 ) -> int:
-    """Draw and judge runs; return how many intervals cover the truth."""
     rng = np.random.default_rng([seed, len(hosts), int(differ * 1000)])
     return sum(judge(draw(rng, hosts, differ=differ), hosts).holds(0.0) for _ in range(runs))
 

@@ -12,7 +12,6 @@ Entry = TypeVar("Entry", bound=BaseModel)
 
 
 def append_entry(path: Path, entry: BaseModel) -> None:
-    """Append an entry and sync it to disk."""
     with path.open("ab+") as file:
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
@@ -24,11 +23,7 @@ def append_entry(path: Path, entry: BaseModel) -> None:
 
 
 def read_entries(path: Path, kind: type[Entry]) -> list[Entry]:
-    """Read all entries except lines that a kill cut off; a missing file has none.
-
-    Raises:
-        ResultsError: a line is damaged.
-    """
+    """Read all entries except a line that a kill cut off; a missing file has none."""
     found: list[Entry] = []
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     for number, line in enumerate(lines, start=1):

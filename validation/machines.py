@@ -39,8 +39,10 @@ from validation.simulation import (
     CONTENDER,
     LOADED,
     QUIET,
+    Conditions,
     Floats,
     Noise,
+    Slices,
     Stall,
     arm_orders,
     epoch_of_slices,
@@ -83,12 +85,10 @@ def _same_for_all(law: Callable[[Floats], Floats]) -> Disturbance:
 
 
 def _sine(period_s: float) -> Disturbance:
-    """Return a sine of 10 % with a random phase in every epoch."""
     return lambda rng, runs, time_s: 0.1 * np.sin(2 * np.pi * (time_s / period_s + rng.uniform(0, 1, (runs, 1))))
 
 
 def _step(rng: np.random.Generator, runs: int, time_s: Floats) -> Floats:
-    """Draw a step of 20 % up or down at a random moment of the epoch."""
     moment = rng.uniform(0, time_s[-1], (runs, 1))
     return np.where(time_s > moment, rng.choice((-0.2, 0.2), (runs, 1)), 0.0)
 
@@ -138,26 +138,15 @@ class Simulated:
         self, rng: np.random.Generator, *, number: int, cells: Sequence[str], levels: Floats, effect: float
     ) -> EpochData:
         disturb = DISTURBANCES[self.disturbance]
-        return simulate_epoch(
-            rng,
-            epoch=number,
-            effects={BASELINE: 0.0, CONTENDER: effect},
-            cells=cells,
-            noise=replace(LAWS[self.law], drift=lambda time_s: disturb(rng, len(cells), time_s)),
-            seconds=EPOCH_S,
-            levels=levels,
-            stalls={CONTENDER: Stall()} if self.stalls else None,
-        )
+        noise = replace(LAWS[self.law], drift=lambda time_s: disturb(rng, len(cells), time_s))
+        conditions = Conditions(noise, seconds=EPOCH_S, stalls={CONTENDER: Stall()} if self.stalls else {})
+        effects = {BASELINE: 0.0, CONTENDER: effect}
+        return simulate_epoch(rng, effects, conditions, epoch=number, cells=cells, levels=levels)
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A set of traces, replayed as the module's docstring explains.
-
-    Attributes:
-        name: a shipped set, or the path of an `.npz`.
-        starts_sd: standard deviation of a random level added to every start.
-    """
+    """A set of traces (a shipped set, or an `.npz`); `starts_sd` adds a random level to every start."""
 
     name: str
     disturbance: str = ""
@@ -190,15 +179,8 @@ class Recorded:
         time_s: Floats = np.arange(4 * blocks, dtype=np.float64) * _STEP_S
         level = np.take_along_axis(levels + np.array([0.0, effect]), order, axis=1)
         level += DISTURBANCES[self.disturbance](rng, runs, time_s)
-        return epoch_of_slices(
-            number,
-            arms=(BASELINE, CONTENDER),
-            cells=cells,
-            order=order,
-            start_ns=(time_s * 1e9).astype(np.int64),
-            seconds=seconds,
-            events=events * np.exp(level),
-        )
+        slices = Slices(order, (time_s * 1e9).astype(np.int64), seconds, events * np.exp(level))
+        return epoch_of_slices(slices, epoch=number, arms=(BASELINE, CONTENDER), cells=cells)
 
 
 class Origin(Frozen):
@@ -224,7 +206,6 @@ class Traces:
     """A series of slices for each of many starts of one server; arrays of shape (restarts, slices).
 
     Attributes:
-        events: completed in a slice.
         taken_us: mean time that a slice's connections were busy.
         reference: whether the slice was of the second server, which was started once.
     """
@@ -236,7 +217,7 @@ class Traces:
 
     @classmethod
     def read(cls, name: str | Path) -> "Traces":
-        """Read a shipped set by name, or another by the path of its `.npz`; raise ResultsError if it cannot be read."""
+        """Read a shipped set by name, or another by the path of its `.npz`."""
         path = Path(name) if str(name).endswith(".npz") else TRACES / f"{name}.npz"
         try:
             with np.load(path) as arrays:
@@ -246,7 +227,6 @@ class Traces:
             raise ResultsError(f"{path}: {error}.", hint="Record it again: python -m validation record.") from None
 
     def write(self, path: Path) -> None:
-        """Write `path`, an `.npz`, and the `.json` beside it."""
         packed = io.BytesIO()
         np.savez_compressed(packed, events=self.events, taken_us=self.taken_us, reference=self.reference)
         write_atomically(path, packed.getvalue())
@@ -274,7 +254,6 @@ class Moments:
 
 @cache
 def moments(name: str) -> Moments:
-    """Split a recording into levels and machine."""
     recorded = Traces.read(name)
     events, seconds = recorded.events.astype(np.float64), recorded.taken_us / 1e6
 

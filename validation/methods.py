@@ -109,12 +109,10 @@ def judge_by_p(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Comp
 
 
 def stop_alone(values: Sequence[float], precision: float, family: int) -> Stop:
-    """Stop every cell as if it were the only one."""
     return stop_state(values, precision=precision, family=1)
 
 
 def judge_alone(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Comparison, ...]:
-    """Judge every cell as if it were the only one."""
     return tuple(
         comparison
         for cell in plan.cells

@@ -18,8 +18,9 @@ from validation.methods import SOUND, Method
 from validation.simulation import (
     BASELINE,
     CONTENDER,
-    QUIET,
+    Conditions,
     Floats,
+    Slices,
     epoch_of_slices,
     pair_of,
     simulate_epoch,
@@ -66,10 +67,10 @@ def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
     rng = np.random.default_rng(seed_of(setting, "G19"))
     study = simulated_study()
     running = parse_server("mysql://root@127.0.0.1:3306/")
-    arms = tuple(arm.model_copy(update={"server": running}) for arm in study.arms)
+    arms = tuple(arm.with_server(running) for arm in study.arms)
     cases = {
-        "20 repetitions on running servers": (study.model_copy(update={"arms": arms}), 20, 0.0),
-        "the same, one of them running": (study.model_copy(update={"arms": (study.arms[0], arms[1])}), 20, 0.0),
+        "20 repetitions on running servers": (study.with_arms(arms), 20, 0.0),
+        "the same, one of them running": (study.with_arms((study.arms[0], arms[1])), 20, 0.0),
         "one long run each": (study, 1, 0.0),
         "three runs each": (study, 3, 0.0),
         "three runs each, all the same": (study, 3, 1.0),
@@ -136,9 +137,8 @@ def _nothing_done(rng: np.random.Generator, method: Method) -> list[str]:
     study, wrong = simulated_study(), []
     some, none = [], []
     for number in range(8):
-        epoch = simulate_epoch(
-            rng, epoch=number, effects={BASELINE: 0.0, CONTENDER: 0.0}, cells=["cell"], noise=QUIET, seconds=4.0
-        )
+        equal = {BASELINE: 0.0, CONTENDER: 0.0}
+        epoch = simulate_epoch(rng, equal, Conditions(seconds=4.0), epoch=number, cells=["cell"])
         some += _pairs(_stopped(epoch, share=0.2, rng=rng), method)
         none += _pairs(_stopped(epoch, share=1.0, rng=rng), method)
     mean = math.fsum(pair.value for pair in some) / len(some)
@@ -153,20 +153,12 @@ def _nothing_done(rng: np.random.Generator, method: Method) -> list[str]:
 
 
 def _stopped(epoch: EpochData, *, share: float, rng: np.random.Generator) -> EpochData:
-    """Return the epoch with this share of the contender's slices empty."""
     slices = epoch.slices
     order = (slices["arm"] == CONTENDER).astype(np.int64)[None, :]
     events: Floats = slices["events"].astype(np.float64)[None, :]
     hit = (order == 1) & (rng.permutation(order.size) < share * order.size)[None, :]
-    return epoch_of_slices(
-        epoch.epoch,
-        arms=(BASELINE, CONTENDER),
-        cells=["cell"],
-        order=order,
-        start_ns=slices["start_ns"],
-        seconds=slices["length_ns"][None, :] / 1e9,
-        events=np.where(hit, 0.0, events),
-    )
+    changed = Slices(order, slices["start_ns"], slices["length_ns"][None, :] / 1e9, np.where(hit, 0.0, events))
+    return epoch_of_slices(changed, epoch=epoch.epoch, arms=(BASELINE, CONTENDER), cells=["cell"])
 
 
 def _pairs(epoch: EpochData, method: Method) -> list[PairEstimate]:

@@ -188,7 +188,6 @@ class _Duels:
     """The outcomes that a check asked for; those the journal does not have are run.
 
     Attributes:
-        missing: the duels that could not be run, in words.
         broken: whether a command failed otherwise than by saying that a server or the machine cannot do this now.
     """
 
@@ -216,7 +215,6 @@ class _Duels:
 
     @property
     def nothing(self) -> Finding | None:
-        """The finding if no duel could be run."""
         return None if self.outcomes else self.unproven("no duel was run")
 
     def unproven(self, lacking: str) -> Finding:
@@ -297,7 +295,7 @@ def settings(setting: Setting) -> Finding:
             file = setting.folder / f"{name}.cnf"
             file.write_text("[mysqld]\n" + "\n".join(lines) + "\n", encoding="utf-8")
             setting.report(f"{setting.server},@{file.name}")
-            contender = base.baseline.server.model_copy(update={"cnf_files": (str(file),)})
+            contender = base.baseline.server.with_settings(cnf_files=(str(file),))
             study = _study(base.baseline.server, contender)
             listed = undeclared(differences(plain, _variables(pool, study.arms[1]), study, study.arms[1]))
             missed += [each for each in (_UNDECLARED if together else (name,)) if each not in listed]

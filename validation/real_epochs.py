@@ -43,14 +43,7 @@ Cpus = frozenset[int] | None
 
 @dataclass(frozen=True)
 class Variant:
-    """How a cell is measured.
-
-    Attributes:
-        guard_ns: None for the plan's default.
-        arms: names of the arms to measure; empty for all.
-        seconds: wall seconds, at least one block; ignored if `blocks` is given.
-        placement: `paired` or `free`, where the threads of a connection run.
-    """
+    """How a cell is measured; None and empty take the plan's defaults and all arms."""
 
     name: str
     slice_ns: int
@@ -98,16 +91,7 @@ def question(
 
 
 class RealBench:
-    """Context manager of a study's servers, loaded once.
-
-    Args:
-        study: its arms, workloads and tables; one build is loaded.
-        folder: for the record of the load.
-        report: prints a line of progress.
-
-    Raises:
-        BakeoffError: a server cannot be fetched, started or loaded.
-    """
+    """Context manager of a study's servers, loaded once; raise BakeoffError if that fails."""
 
     def __init__(self, study: Study, folder: Path, *, report: Callable[[str], None] = lambda text: None) -> None:
         self._study = study
@@ -152,10 +136,8 @@ class RealBench:
         """Measure one epoch with every variant in random order.
 
         Args:
-            variants: how to measure.
             arms: names of the arms whose servers are started; empty for all.
             warm_s: seconds of warm-up with all arms together.
-            client_cpus, server_cpus: CPUs that the engine and the servers may use; None for all.
             around: entered while a variant is measured.
         """
         number, self._epochs = self._epochs, self._epochs + 1
@@ -263,7 +245,6 @@ _ALPHA = 0.05
 
 
 def by_variant(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, list[PairEstimate]]:
-    """Return the pairs of all epochs by variant."""
     found: dict[str, list[PairEstimate]] = {}
     for epoch in epochs:
         for pair in epoch_estimates(epoch, baseline=baseline).pairs:
@@ -272,12 +253,10 @@ def by_variant(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str,
 
 
 def of_variant(epoch: EpochData, name: str) -> EpochData:
-    """Return the part of an epoch that was measured in one variant."""
     return replace(epoch, slices=epoch.slices.rows(epoch.slices["cell"] == name))
 
 
 def rate(epoch: EpochData) -> float:
-    """Return the events per second of all slices of an epoch."""
     slices = with_rates(epoch.slices)
     return float(slices["events"].sum()) / float(slices["seconds"].sum())
 
@@ -294,7 +273,6 @@ def agrees(one: Estimate, other: Estimate) -> bool:
 
 
 def shown(estimate: Estimate) -> str:
-    """Format a log ratio in percent with its half-width."""
     return f"{math.expm1(estimate.mean):+.2%} ± {estimate.interval.half_width or math.inf:.2%}"
 
 

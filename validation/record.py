@@ -16,15 +16,14 @@ import numpy as np
 from bakeoff.results import gather_host
 from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import bakeoff_version, checkout_commit
-from bakeoff.spec import Arm, Study, Workload, parse_server
 from validation.duels import other_share
 from validation.machines import Origin, Traces
-from validation.real_epochs import RealBench, Variant
+from validation.real_epochs import RealBench, Variant, question
 
 _SLICE_NS = 20_000_000
 _GUARD_NS = 2_000_000
 _WARM_S = 2.0
-_RESTARTED, _REFERENCE = "A", "B"
+_REFERENCE = "B"
 
 
 def record(
@@ -34,7 +33,7 @@ def record(
     block_s = 4 * (_SLICE_NS + _GUARD_NS) / 1e9
     blocks = round(seconds / block_s)
     variant = Variant("trace", _SLICE_NS, seconds, threads, guard_ns=_GUARD_NS, blocks=blocks)
-    study = _study(server, threads=threads, seed=seed)
+    study = question(server, threads=threads, table_size=50_000, seed=seed)
     begin = datetime.now(UTC)
     starts: list[Frame] = []
     loads: list[float] = []
@@ -72,18 +71,4 @@ def record(
         events=np.array([start["events"] for start in starts], dtype=np.uint16),
         taken_us=np.array([np.round(each / 1000) for each in taken_ns], dtype=np.uint32),
         reference=np.array([start["arm"] == _REFERENCE for start in starts]),
-    )
-
-
-def _study(server: str, *, threads: int, seed: int) -> Study:
-    spec = parse_server(server)
-    return Study(
-        title="traces",
-        arms=tuple(Arm(name=name, label=name, server=spec) for name in (_RESTARTED, _REFERENCE)),
-        workloads=(Workload(script="oltp_point_select"),),
-        threads=(threads,),
-        tables=4,
-        table_size=25_000,
-        builds=1,
-        seed=seed,
     )

@@ -29,7 +29,6 @@ class _Runs:
         self._test, self._setting, self._method, self._scale = test, setting, method, scale
 
     def of(self, machine: EpochSource, question: Question, runs: float, *names: object) -> list[End]:
-        """Replay runs of one cell; `names` seed a part of the check."""
         return single_runs(
             machine,
             question,

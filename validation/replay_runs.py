@@ -30,11 +30,7 @@ _WORKERS_MAX = 4
 
 
 def in_parallel(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    """Apply a function to tasks in worker processes and return the results in order; a single task is done here.
-
-    Raises:
-        HostError: a worker was killed.
-    """
+    """Apply a function to tasks in worker processes, in order; a single task is done here."""
     if len(tasks) < 2:
         return [function(task) for task in tasks]
     pool = _pool()
@@ -70,7 +66,6 @@ class Question:
         precision: target half-width and equivalence margin, log.
         epochs_max: where the budget ends.
         cells: number of independent cells judged together.
-        effect: the contender's true log effect.
         adversary: whether the user ends the run as soon as the live interval excludes 'equal' after six epochs.
     """
 
@@ -87,7 +82,6 @@ class End:
 
     Attributes:
         claim: 1 for FASTER, -1 for SLOWER, 0 for no claim.
-        values: one per epoch.
         misled: whether an interval over the blocks of the first epoch alone excludes 0.
     """
 
@@ -131,7 +125,6 @@ def complete_runs(
 def single_runs(
     machine: EpochSource, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
 ) -> list[End]:
-    """Do many runs of one cell."""
     return [end for (end,) in complete_runs(machine, question, runs=runs, seed=seed, method=method)]
 
 

@@ -34,7 +34,7 @@ BASELINE, CONTENDER = "A", "B"
 
 @dataclass(frozen=True)
 class Noise:
-    """Sizes of the noise; log units unless the name says otherwise.
+    """Sizes of the noise in log units.
 
     Attributes:
         restart_sd: of a server's level, drawn at every start.
@@ -67,6 +67,39 @@ CLOUD = Noise(restart_sd=0.006, wander_sd=0.08, wander_s=2.0, slice_sd=0.01, bur
 LOADED = Noise(restart_sd=0.01, wander_sd=0.25, wander_s=1.0, slice_sd=0.03, bursts_per_s=0.3, burst_depth=0.5)
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """How a simulated epoch is measured.
+
+    Attributes:
+        seconds: measured wall seconds per cell.
+        slice_ns, guard_ns: counted and uncounted part of a slice.
+        rate_per_s: throughput at level 0.
+        stalls: arm -> its stalls.
+    """
+
+    noise: Noise = QUIET
+    seconds: float = 8.0
+    slice_ns: int = 100_000_000
+    guard_ns: int = 5_000_000
+    rate_per_s: float = 50_000.0
+    connections: int = 4
+    stalls: Mapping[str, Stall] = field(default_factory=dict)
+
+
+CALM = Conditions()
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Slices of shape (cells, slices); `start_ns` has shape (slices). `order` holds the index of each slice's arm."""
+
+    order: NDArray[np.int64]
+    start_ns: NDArray[np.int64]
+    seconds: Floats
+    events: NDArray[np.float64] | NDArray[np.int64]
+
+
 def arm_orders(rng: np.random.Generator, *, arms: int, blocks: int) -> NDArray[np.int64]:
     """Draw the arm index by (block, position), as the engine does.
 
@@ -82,18 +115,12 @@ def arm_orders(rng: np.random.Generator, *, arms: int, blocks: int) -> NDArray[n
 
 def simulate_epoch(
     rng: np.random.Generator,
-    *,
-    epoch: int,
     effects: Mapping[str, float],
-    cells: Sequence[str] = ("oltp_point_select/4",),
-    noise: Noise = QUIET,
-    seconds: float = 8.0,
-    slice_ns: int = 100_000_000,
-    guard_ns: int = 5_000_000,
-    rate_per_s: float = 50_000.0,
-    connections: int = 4,
-    stalls: Mapping[str, Stall] | None = None,
+    conditions: Conditions = CALM,
+    *,
+    epoch: int = 0,
     build: int = 0,
+    cells: Sequence[str] = ("oltp_point_select/4",),
     levels: Floats | None = None,
 ) -> EpochData:
     """Draw one epoch.
@@ -101,16 +128,12 @@ def simulate_epoch(
     Args:
         effects: arm -> true log level; the first arm is the baseline.
         cells: names. Each is an independent machine, so many cells simulate many runs.
-        seconds: measured wall seconds per cell.
-        slice_ns, guard_ns: counted and uncounted part of a slice.
-        rate_per_s: throughput at level 0.
-        stalls: arm -> its stalls.
         levels: log level at which each server starts, (cells, arms); None draws it.
     """
-    arms = list(effects)
+    arms, noise = list(effects), conditions.noise
     positions = 2 * len(arms)
-    tau_s, step_s = slice_ns / 1e9, (slice_ns + guard_ns) / 1e9
-    blocks = max(1, round(seconds / (positions * step_s)))
+    tau_s, step_s = conditions.slice_ns / 1e9, (conditions.slice_ns + conditions.guard_ns) / 1e9
+    blocks = max(1, round(conditions.seconds / (positions * step_s)))
     count = blocks * positions
     runs = len(cells)
     order = np.array([arm_orders(rng, arms=len(arms), blocks=blocks).ravel() for _ in cells])  # (runs, count)
@@ -121,52 +144,34 @@ def simulate_epoch(
     log_rate: Floats = np.take_along_axis(level, order, axis=1) + noise.drift(time_s)
     log_rate += _wander(rng, noise, runs, count, step_s)
     log_rate += rng.normal(0, noise.slice_sd, (runs, count))
-    rate = rate_per_s * np.exp(log_rate) * (1 - noise.burst_depth * _burst_share(rng, noise, runs, count, step_s))
-    rate *= 1 - _stalled_share(rng, order, arms, stalls or {}, tau_s)
-    events = rng.poisson(rate * tau_s)
-    start_ns = (time_s * 1e9).astype(np.int64)
-    seconds_of_slices = np.full((runs, count), tau_s)
-    return epoch_of_slices(
-        epoch, arms=arms, cells=cells, order=order, start_ns=start_ns, seconds=seconds_of_slices, events=events,
-        connections=connections, build=build,
-    )  # fmt: skip
+    rate = np.exp(log_rate) * (1 - noise.burst_depth * _burst_share(rng, noise, runs, count, step_s))
+    rate *= conditions.rate_per_s * (1 - _stalled_share(rng, order, arms, conditions.stalls, tau_s))
+    slices = Slices(order, (time_s * 1e9).astype(np.int64), np.full((runs, count), tau_s), rng.poisson(rate * tau_s))
+    return epoch_of_slices(slices, epoch=epoch, build=build, arms=arms, cells=cells, connections=conditions.connections)
 
 
 def epoch_of_slices(
-    epoch: int,
-    *,
-    arms: Sequence[str],
-    cells: Sequence[str],
-    order: NDArray[np.int64],
-    start_ns: NDArray[np.int64],
-    seconds: Floats,
-    events: NDArray[np.float64] | NDArray[np.int64],
-    connections: int = 4,
-    build: int = 0,
+    slices: Slices, *, epoch: int, build: int = 0, arms: Sequence[str], cells: Sequence[str], connections: int = 4
 ) -> EpochData:
-    """Make an epoch of slices given as arrays of shape (cells, slices); `start_ns` has shape (slices).
-
-    `order` holds the index of each slice's arm.
-    """
-    runs, count = order.shape
+    runs, count = slices.order.shape
     positions = 2 * len(arms)
-    nanoseconds = (seconds.ravel() * 1e9).astype(np.int64)
-    slices = Frame(
+    nanoseconds = (slices.seconds.ravel() * 1e9).astype(np.int64)
+    frame = Frame(
         {
             "epoch": np.full(runs * count, epoch, dtype=np.int32),
             "build": np.full(runs * count, build, dtype=np.int32),
             "cell": np.repeat(np.array(cells, dtype=object), count),
-            "arm": np.array(arms, dtype=object)[order.ravel()],
+            "arm": np.array(arms, dtype=object)[slices.order.ravel()],
             "block": np.tile(np.arange(count, dtype=np.int32) // positions, runs),
             "position": np.tile(np.arange(count, dtype=np.int32) % positions, runs),
-            "start_ns": np.tile(start_ns, runs),
+            "start_ns": np.tile(slices.start_ns, runs),
             "length_ns": nanoseconds,
             "busy_ns": nanoseconds * connections,
             "connections": np.full(runs * count, connections, dtype=np.int32),
-            "events": events.ravel(),
+            "events": slices.events.ravel(),
         }
     )
-    return EpochData(epoch=epoch, build=build, slices=slices)
+    return EpochData(epoch=epoch, build=build, slices=frame)
 
 
 def pair_of(cell: str, epoch: int, value: float, *, contender: str = CONTENDER) -> PairEstimate:
@@ -256,8 +261,6 @@ LIMITS: Mapping[str, float] = {"coin": 0.08}
 
 @dataclass(frozen=True)
 class End:
-    """How one simulated run ended."""
-
     n: int
     stop: Stop
     interval: Interval
@@ -297,10 +300,7 @@ def rule(
 ) -> tuple[Count, Count]:
     """Apply the whole rule to values drawn directly; count false (or wrong-sign) claims and missed coverage.
 
-    Args:
-        spread: standard deviation of D_e in units of the target precision w.
-        shape: a key of SHAPES.
-        effect: true mean, in units of w.
+    `effect` and `spread` are mean and standard deviation of D_e in units of the target precision.
     """
     precision = 0.01
     values = precision * (effect + spread * SHAPES[shape](rng, (runs, epochs_max)))
@@ -319,7 +319,6 @@ def rule(
 
 
 def _running(x: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Return number, mean and standard deviation after each value of every row."""
     n = np.arange(1, x.shape[1] + 1)
     mean = np.cumsum(x, axis=1) / n
     sd = np.sqrt(np.maximum(np.cumsum(x**2, axis=1) - n * mean**2, 0) / np.maximum(n - 1, 1))

@@ -22,14 +22,7 @@ _LATE_MAX_S = 300.0
 
 @dataclass
 class Soak:
-    """Observations of a soak test.
-
-    Attributes:
-        memory_bytes: resident memory of bakeoff and its engine, one value per second.
-        left: processes that outlived the run.
-        exit_code: exit code of the duel.
-        valid, discarded: number of epochs.
-    """
+    """What a soak test saw; memory is that of bakeoff and its engine, one value per second."""
 
     crashes: int = 0
     memory_bytes: list[int] = field(default_factory=list)
@@ -48,7 +41,6 @@ class Soak:
 
     @property
     def wrong(self) -> list[str]:
-        """What did not hold."""
         early, late = self.quarters_bytes
         checks = {
             f"the duel ended with exit code {self.exit_code}": self.exit_code != 0,
@@ -63,11 +55,7 @@ class Soak:
 
 
 def soak(folder: Path, *, server: str, minutes: float, seed: int, report: Callable[[str], None]) -> Soak:
-    """Run a duel of equal servers with this budget, and kill one of its servers after every valid epoch.
-
-    Raises:
-        ServerError: the duel made no run directory.
-    """
+    """Run a duel of equal servers with this budget, and kill one of its servers after every valid epoch."""
     chance, earlier = random.Random(seed), _studies(folder)
     options = ["--budget", f"{minutes}m", "--precision", "0.05%", "--tables", "1", "--table-size", "10000", "--quiet"]
     process = start_bakeoff(["duel", server, server, "-w", "oltp_read_write", *options, "--runs", str(folder)])

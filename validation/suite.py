@@ -56,11 +56,7 @@ FORMAT = 1
 
 
 def select(size: Size, only: Sequence[str] = ()) -> tuple[Check, ...]:
-    """Return the checks of a size in the order of their numbers; `only` limits them to some numbers.
-
-    Raises:
-        SpecError: the size does not have a test of that number.
-    """
+    """Return the checks of a size in the order of their numbers, or only some numbers."""
     belonging = sorted(
         (check for check in CHECKS if size in check.sizes), key=lambda check: int(check.test.removeprefix("G"))
     )
@@ -77,7 +73,6 @@ class Entry(Frozen):
     Attributes:
         passed: None if the machine could not run it.
         broke_off: whether it raised an error; it then failed, and runs again when the run is continued.
-        seconds: wall time.
         commit: of the code that ran it, since a run may be continued after a change.
     """
 
@@ -93,7 +88,6 @@ class Entry(Frozen):
 
     @property
     def result(self) -> str:
-        """Word in the table."""
         return {True: "ok", False: "FAILED", None: "could not run"}[self.passed]
 
 
@@ -102,7 +96,7 @@ class Record(Frozen):
 
     Attributes:
         only: numbers of the tests; empty for all of the size.
-        started_at, ended_at: UTC; `ended_at` is None until every check has been run.
+        ended_at: None until every check has been run.
         commit: of the checkout, followed by `+` if it had changes.
     """
 
@@ -122,7 +116,6 @@ class Record(Frozen):
 
     @property
     def failed(self) -> tuple[Entry, ...]:
-        """Entries whose target does not hold."""
         return tuple(entry for entry in self.entries if entry.passed is False)
 
     def has(self, check: Check) -> bool:
@@ -141,7 +134,6 @@ class SuiteRun:
     def begin(
         cls, root: Path, *, size: Size, only: tuple[str, ...], seed: int, server: str, command: tuple[str, ...]
     ) -> "SuiteRun":
-        """Make the directory `validation-<date>T<time>` in `root`."""
         now = datetime.now(UTC)
         path = root / f"validation-{now:%Y%m%dT%H%M%S%f}"
         path.mkdir(parents=True)
@@ -164,7 +156,6 @@ class SuiteRun:
 
     @classmethod
     def open(cls, path: Path) -> "SuiteRun":
-        """Open a run to continue it; raise ResultsError if it cannot be read."""
         file = path / "results.json"
         try:
             content = json.loads(file.read_bytes())
@@ -180,7 +171,6 @@ class SuiteRun:
             raise ResultsError(f"{file}: damaged: {str(error).splitlines()[0]}.", hint="Begin a new run.") from None
 
     def folder_of(self, check: Check) -> Path:
-        """Make the check's own directory, which server accounts may enter."""
         words = re.sub(r"[^a-z0-9]+", "-", check.what.lower()).strip("-")[:40].strip("-")
         path = self.path / f"{check.test.lower()}-{words}"
         path.mkdir(exist_ok=True)
@@ -263,7 +253,6 @@ def markdown(record: Record) -> str:
 
 
 def summary(record: Record) -> str:
-    """Format the counts as `12 of 14 hold, 1 FAILED, 1 could not run.`."""
     by = [sum(entry.passed is state for entry in record.entries) for state in (True, False, None)]
     parts = [f"{by[0]} of {len(record.entries)} hold"]
     parts += [f"{by[1]} FAILED"] if by[1] else []
@@ -273,7 +262,6 @@ def summary(record: Record) -> str:
 
 
 def dateline(record: Record) -> str:
-    """Format date, bakeoff's version, duration and machine."""
     host = record.host
     machine = f"{host.cpus_usable} CPUs ({host.cpu_model}), {host.memory_bytes / 2**30:.0f} GiB, {host.system}"
     took = format_duration(sum(entry.seconds for entry in record.entries))

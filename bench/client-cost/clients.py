@@ -190,7 +190,7 @@ class Sysbench(Client):
 
 
 class Engine(Client):
-    """bakeoff-engine, driven by its contract (docs/engine.md): one arm, alone, in two long slices.
+    """bakeoff-engine, driven by its contract (docs/reference/engine.md): one arm, alone, in two long slices.
 
     As few as can be: their ends are barriers of all threads, whose cost belongs to the method, not to the client.
     """

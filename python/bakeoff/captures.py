@@ -24,7 +24,7 @@ def make_capture(
     log_format: str | None,
     on_progress: Callable[[int, int | None], None],
 ) -> Message:
-    """Make a capture of query logs; its totals: `header`, `overall`, `digests` (docs/capture.md).
+    """Make a capture of query logs; its totals: `header`, `overall`, `digests` (docs/reference/capture.md).
 
     Raises:
         SpecError: a log that is none. HostError: a file that cannot be read or written.
@@ -116,7 +116,7 @@ def capture_totals(path: Path) -> Message:
 
 
 def capture_events(path: Path) -> Generator[Message, None, None]:
-    """The events of a capture in their order, as it has them (docs/capture.md), read as they are asked for.
+    """The events of a capture in their order, as it has them (docs/reference/capture.md), read as they are asked for.
 
     Close it where not all of them are taken: it ends the process that reads them.
 

@@ -1,4 +1,4 @@
-"""Drive bakeoff-engine, the load generator: one process, JSON lines (docs/engine.md).
+"""Drive bakeoff-engine, the load generator: one process, JSON lines (docs/reference/engine.md).
 
 A reader thread puts the engine's lines into a queue, so that every wait has a limit and a stop flag. The engine ends
 with this process, because its standard input then closes.
@@ -16,23 +16,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Protocol, Self
+from typing import Any, Self
 
 from bakeoff.errors import EngineError, SpecError
 from bakeoff.find_engine import require_engine
 
 CONTRACT = 5
 _HELLO_LIMIT_S = 15.0
-# Beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms.
-_GRACE_S = 150.0
-# The chunk of a replay may take as long, by contract.
-_CHUNK_S = 600.0
+_GRACE_S = 150.0  # beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms
+_CHUNK_S = 600.0  # longest chunk of a replay, by contract
 _LOAD_S = 24 * 3600.0  # between two answers to a command or a load
 _DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
 
-# Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
-_REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})
-
+_REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})  # without what scripts print (`Creating table …`)
 _FILES = ("script", "capture")  # fields of requests
 
 Message = dict[str, Any]
@@ -40,7 +36,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class ArmAddress:
-    """How the engine reaches one arm; fields are those of the contract's `open`."""
+    """How the engine reaches one arm; the fields of the contract's `open`."""
 
     name: str
     socket: str | None
@@ -58,7 +54,6 @@ class ArmAddress:
     read_only: bool = False
 
     def message(self) -> Message:
-        """The arm as the contract writes it."""
         address = {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
         return {
             "name": self.name,
@@ -79,7 +74,7 @@ class ArmAddress:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one `measure` gave: `slice`, `histogram` and `failures` messages as they came."""
+    """The `slice`, `histogram` and `failures` messages of one `measure`."""
 
     slices: list[Message]
     histograms: list[Message]
@@ -94,45 +89,17 @@ class Probed:
     bytes_per_s: float
 
 
-class EngineProcess(Protocol):
-    """An engine that runs already, as `subprocess.Popen` has it: here or on another host.
-
-    Attributes:
-        returncode: None while it runs, or when it is not known.
-    """
-
-    stdin: IO[str] | None
-    stdout: IO[str] | None
-    stderr: IO[str] | None
-    returncode: int | Any
-
-    def wait(self, timeout: float | None = None) -> Any:  # noqa: ANN401 — of no interest here
-        """Wait for its end; raises `subprocess.TimeoutExpired`."""
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-
-    def kill(self) -> None:
-        """End it."""
-
-
 def engine_path() -> Path:
-    """Return the path of the engine's binary.
-
-    Raises:
-        HostError: it is nowhere.
-    """
     return Path(require_engine())
 
 
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
-    """What scripts declare: `name`, `options` (`name`, `type`, `default`, `description`), `commands`, `runs`.
+    """Return what scripts declare: `name`, `options` (`name`, `type`, `default`, `description`), `commands`, `runs`.
 
-    Args:
-        scripts: bundled names or paths; none: every bundled one.
+    `scripts` are bundled names or paths; if empty, all bundled scripts.
 
     Raises:
-        SpecError: no such script, or one that does not load; with file and line.
+        SpecError: a script does not exist or does not load; with file and line.
     """
     scripts = list(scripts)
     command = [str(engine_path()), "workloads", *scripts]
@@ -143,7 +110,7 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
     except subprocess.TimeoutExpired:
         raise SpecError(
             f"workload: {', '.join(scripts)} did not load within {_DESCRIBE_S:.0f} s.",
-            hint="What stands outside of its functions runs when the script is loaded.",
+            hint="Code outside of functions runs when the script is loaded.",
         ) from None
     if ran.returncode:
         reason = ran.stderr.strip().removeprefix("bakeoff-engine: ")
@@ -168,10 +135,8 @@ def _start(cpus: frozenset[int] | None) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
-        # A script may write any byte to standard error.
-        errors="replace",
-        # Ctrl-C at the terminal must not reach the engine, so that the run can end in order.
-        start_new_session=True,
+        errors="replace",  # a script may write any byte to standard error
+        start_new_session=True,  # keep Ctrl-C from the engine, so that the run can end in order
     )
     if cpus:
         os.sched_setaffinity(process.pid, cpus)
@@ -183,11 +148,11 @@ class Engine:
 
     Args:
         stop: when set, a running request is cancelled and returns what it has.
-        cpus: CPUs that the engine may use; None: all.
+        cpus: CPUs that the engine may use; None for all.
         on_log: receives the engine's warnings.
-        process: one that was started already, on whatever host; None: one is started here.
+        process: a running engine, perhaps on another host; None to start one here.
         heartbeat_s: send a line this often, for an engine that ends when it hears nothing.
-        paths: where the engine finds scripts and captures that are other files there.
+        paths: paths on the engine's host of scripts and captures that it has under other names.
     """
 
     def __init__(
@@ -196,7 +161,7 @@ class Engine:
         stop: threading.Event | None = None,
         cpus: frozenset[int] | None = None,
         on_log: Callable[[str], None] | None = None,
-        process: EngineProcess | None = None,
+        process: subprocess.Popen[str] | None = None,
         heartbeat_s: float | None = None,
         paths: Mapping[str, str] | None = None,
     ) -> None:
@@ -233,14 +198,13 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        """Process id of the engine, on its host."""
         return int(self.hello["pid"])
 
     def open(self, arms: Iterable[ArmAddress]) -> list[Message]:
-        """Name the arms; returns the engine's `arms`: what each server reports about itself.
+        """Connect to the arms; return what each server reports about itself.
 
         Raises:
-            EngineError: an arm cannot be reached, or refuses us.
+            EngineError: an arm cannot be reached, or refuses the login.
         """
         return list(self._request({"type": "open", "arms": [arm.message() for arm in arms]}, 30.0)["arms"])
 
@@ -255,10 +219,10 @@ class Engine:
         seed: int,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> float:
-        """Run a script's command (`prepare`, `cleanup`) on one arm; returns its seconds.
+        """Run a script's command (`prepare`, `cleanup`) on one arm; return its seconds.
 
         Raises:
-            EngineError: as the contract's codes say.
+            EngineError: with the contract's codes.
         """
 
         def see(message: Message) -> bool:
@@ -266,15 +230,8 @@ class Engine:
                 on_progress(message["label"], message["done"], message["total"])
             return False
 
-        request = {
-            "type": "command",
-            "arm": arm,
-            "script": script,
-            "command": command,
-            "options": options,
-            "threads": threads,
-            "seed": seed,
-        }
+        request: Message = {"type": "command", "arm": arm, "script": script, "command": command}
+        request |= {"options": options, "threads": threads, "seed": seed}
         return float(self._request(request, _LOAD_S, see)["seconds"])
 
     def load(
@@ -287,18 +244,17 @@ class Engine:
         marks: str | None = None,
         resumed: bool = False,
     ) -> Message:
-        """Load a dump into one arm's server; returns the engine's `translated`: `names`, `left_out`.
+        """Load a dump into one arm's server; return the engine's `translated`: `names`, `left_out`.
 
         Args:
-            arm: open already.
-            stages: files that are loaded in parallel, stage after stage (`bakeoff.spec.dumps`).
+            stages: files to load in parallel, stage after stage (`bakeoff.spec.dumps`).
             threads: connections.
-            on_progress: (bytes of files done, in all).
-            marks: a database in which the engine marks how far each file is; files have a `number` then.
-            resumed: an earlier load has marked there; files say what it has `done`.
+            on_progress: called with bytes of files done, and in all.
+            marks: database in which the engine marks how far each file is; files then have a `number`.
+            resumed: an earlier load has left marks; files say what it has `done`.
 
         Raises:
-            EngineError: a statement failed (`sql_errno`), with file and line; a file cannot be read.
+            EngineError: a statement failed (`sql_errno`), with file and line, or a file cannot be read.
         """
         found: Message = {"names": {}, "left_out": {}}
 
@@ -315,7 +271,7 @@ class Engine:
         return found
 
     def cache_line_ns(self) -> int | None:
-        """How long two CPUs take to pass a cache line to each other and back; None: one CPU, or busy ones."""
+        """Return the round trip of a cache line between two CPUs; None with one CPU or busy ones."""
         found: int | None = self._request({"type": "cpus"}, _GRACE_S)["cache_line_ns"]
         return found
 
@@ -335,15 +291,15 @@ class Engine:
         on_slice: Callable[[Message], None] | None = None,
         until: Callable[[list[Message]], bool] | None = None,
     ) -> Measurement:
-        """Run one cell; returns early, with `cancelled`, when the stop flag is set.
+        """Run one cell; return early, with `cancelled`, when the stop flag is set.
 
         Args:
-            request: the contract's fields but `type` and `id`.
+            request: the contract's fields except `type` and `id`.
             on_slice: receives each slice as it ends.
-            until: asked after each slice, with all slices so far; True ends the cell early.
+            until: asked after each slice, with all slices so far; True ends the cell.
 
         Raises:
-            EngineError: as the contract's codes say.
+            EngineError: with the contract's codes.
         """
         slices: list[Message] = []
         histograms: list[Message] = []
@@ -368,14 +324,14 @@ class Engine:
         if stopped := done.get("workers_stopped"):
             # The arms no longer had equally many connections.
             raise EngineError(
-                f"event() returned true on {stopped} connections and so ended them: a workload that is measured must "
-                "keep its connections",
+                f"event() returned true on {stopped} connections and so ended them; a measured workload must keep its "
+                "connections",
                 code="script_error",
             )
         return Measurement(slices, histograms, failures)
 
     def close(self) -> None:
-        """End the engine: by closing its input, then by force. Safe to call twice."""
+        """End the engine by closing its input, then by force. Safe to call twice."""
         process = self._process
         self._closed.set()
         with contextlib.suppress(OSError):
@@ -391,7 +347,7 @@ class Engine:
     def _request(self, message: Message, silence_s: float, see: Callable[[Message], bool] | None = None) -> Message:
         """Send a request, pass every answer but the last to `see`, and return the last.
 
-        Each answer must come within `silence_s`. When `see` returns True the request is cancelled.
+        Each answer must come within `silence_s`. If `see` returns True, the request is cancelled.
         """
         identity = self._next_id
         self._next_id += 1
@@ -463,7 +419,6 @@ class Engine:
     def _died(self) -> EngineError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
-        # Its last words may still be on their way.
         self._stderr_reader.join(timeout=2)
         words = " | ".join(self._stderr) or "it said nothing"
         status = "" if self._process.returncode is None else f" (status {self._process.returncode})"

@@ -12,7 +12,7 @@ KeyPath = tuple[str | int, ...]
 
 
 class ExitCode(IntEnum):
-    """Exit codes of every bakeoff command (documented in docs/cli.md)."""
+    """Exit codes of every bakeoff command (documented in docs/reference/cli.md)."""
 
     DONE = 0
     DIFFERENCE = 1  # a check was requested (`gate`, `--publish`, `doctor --prove`) and failed
@@ -83,7 +83,7 @@ class UnreachableError(HostError):
 
 
 class EngineError(BakeoffError):
-    """The engine reported an error; `code` is the protocol's (docs/engine.md), `sql_errno` the server's."""
+    """The engine reported an error; `code` is the protocol's (docs/reference/engine.md), `sql_errno` the server's."""
 
     exit_code = ExitCode.RUN_INVALID
 

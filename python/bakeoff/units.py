@@ -122,7 +122,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return the text as one line of at most `most` characters."""
+    """Return the text as one line of at most `limit` characters."""
     plain = " ".join(text.split())
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 

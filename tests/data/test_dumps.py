@@ -87,7 +87,7 @@ def test_the_database_is_found_in_the_beginning_of_a_file(tmp_path, pack):
     assert own_data(str(file)).database == "shop"
     file.write_bytes(pack(b"USE `shop`;\nUSE `stock`;\n"))
     assert own_data(str(file)).database == ""
-    with pytest.raises(SpecError, match=r"it is of shop, stock, and the study measures sbtest\. Write --database shop"):
+    with pytest.raises(SpecError, match=r"contains shop, stock, but the study measures sbtest\. Write --database shop"):
         check_source(study_of(file, "sbtest"))
 
 
@@ -202,12 +202,12 @@ def test_bad_data_is_one_line(inside, shell):
     assert "none.sql: there is no such file or directory" in ran.complaint
     ran = inside("duel", "mysql:5.7.22", "mysql://root@127.0.0.1/", "--data", str(SHOP))
     assert ran.code == 2
-    assert "is a running server, into which bakeoff loads no dump" in ran.complaint
+    assert "is a running server, and bakeoff does not load a dump into one" in ran.complaint
     ran = inside(
         "duel", "mysql:5.7.22", "mysql:8.0.15", "--data", str(SHOP), "--create-table-options", "ROW_FORMAT=COMPRESSED"
     )
     assert ran.code == 2
-    assert "tables of a dump are as the dump says" in ran.complaint
+    assert "a dump defines its own tables" in ran.complaint
     study = shell.folder / "own.yaml"
     study.write_text(
         "title: own\nservers: ['mysql:5.7.22', 'mysql:8.0.15']\nsettings:\n  data: none.sql\n"

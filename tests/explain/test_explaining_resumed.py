@@ -35,6 +35,6 @@ def test_a_resumed_gate_or_bisection_explains_nothing(tmp_path, monkeypatch, cap
     assert main.run(resume) == main.run([*resume, "--no-explain"]) == 0
     assert went_on == [None if what else Explaining(begun.budget_s / 4), None]
     assert main.run([*resume, "--explain-budget", "1m"]) == (2 if what else 0)
-    assert (f"is a {what}, which explains nothing. Leave --explain-budget out." in capsys.readouterr().err) == bool(
-        what
-    )
+    assert (
+        f"is a {what}, which does not explain differences. Leave --explain-budget out." in capsys.readouterr().err
+    ) == bool(what)

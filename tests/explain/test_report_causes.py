@@ -102,14 +102,14 @@ def test_another_plan_is_shown_with_the_rows_that_it_reads(tmp_path):
 def test_equal_plans_take_a_line(tmp_path):
     run, analysis = slower(tmp_path)
     with_plans(run, ("sbtest1: ref k_1",))
-    assert "2 statements, all with the same plans." in render_markdown(build_view(run, analysis))
+    assert "2 statements, no plan differs." in render_markdown(build_view(run, analysis))
 
 
 @pytest.mark.parametrize(
     ("explained", "said"),
     [
-        (True, "1 statement, the same plan. 1 statement that one server cannot explain is left out."),
-        (False, "threads: 2 statements that one server cannot explain are left out."),
+        (True, "1 statement, no plan differs. One server cannot explain 1 statement."),
+        (False, "threads: One server cannot explain 2 statements."),
     ],
 )
 def test_what_one_server_cannot_explain_is_not_said_to_have_the_same_plan(tmp_path, explained, said):

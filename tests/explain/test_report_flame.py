@@ -15,10 +15,9 @@ from synthetic import Truth, duel_study, make_run
 
 from bakeoff.errors import ResultsError
 from bakeoff.explain.explained import Explained
-from bakeoff.explain.flame import flame_script, profile_section
+from bakeoff.explain.flame import TEMPLATES, flame_script, profile_section
 from bakeoff.explain.profiles import PROFILE_FILE
 from bakeoff.report import build_view, render_html, render_json, render_markdown
-from bakeoff.report.charts import TEMPLATES
 from bakeoff.report.context import Context
 from bakeoff.report.view import Section
 from bakeoff.units import format_ns
@@ -102,9 +101,7 @@ def test_times_of_the_script_are_written_as_everywhere():
 
 def test_nothing_adds_to_the_width_of_a_frame():
     """What is inside a box of no width makes it wider than its time."""
-    (rule,) = re.findall(
-        r"^\.frames i \{.*?\}", (TEMPLATES / "report.css").read_text("utf-8"), re.DOTALL | re.MULTILINE
-    )
+    (rule,) = re.findall(r"^\.frames i \{.*?\}", (TEMPLATES / "flame.css").read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert "padding: 0;" in rule and "border" not in rule and "width: calc(var(--w) * var(--z) * 1%)" in rule
 
 

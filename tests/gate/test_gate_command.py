@@ -29,9 +29,9 @@ PAIR = (SERVER, SERVER)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "gate: it takes at least two servers. Example: bakeoff gate mysql:5.7 mysql:8.0"),
-        ((SERVER,), "gate: it takes at least two servers."),
-        (("--baseline", SERVER), "gate: it takes at least two servers."),
+        ((), "gate: at least two servers are required. Example: bakeoff gate mysql:5.7 mysql:8.0"),
+        ((SERVER,), "gate: at least two servers are required."),
+        (("--baseline", SERVER), "gate: at least two servers are required."),
         ((*PAIR, "--max-slowdown", "0%"), "--max-slowdown: '0%' is outside 0.1% to 50%. Write --max-slowdown 2%."),
         ((*PAIR, "--max-slowdown", "2"), "outside 0.1% to 50%"),
         ((*PAIR, "--max-slowdown", "much"), "--max-slowdown: 'much' is not a percentage."),
@@ -43,7 +43,9 @@ PAIR = (SERVER, SERVER)
         ((*PAIR, "-w", "nonsense"), "nonsense"),
         (("path:nowhere", SERVER), "does not exist"),
         ((SERVER, "mysql://root@127.0.0.1:1/"), "is a running server"),
+        ((*PAIR, "--rand-type=zipfian"), "Write -o rand_type=VALUE."),
         (("--study", "nowhere.yaml"), "nowhere.yaml"),
+        (("--study", "ci.yaml", "mysql:8.0"), "two servers. Example: bakeoff gate --study ci.yaml mysql:5.7 mysql:8.0"),
         (("--study", "charset-collation", "-w", "tpcc"), "with --study the file says what --workload would"),
         (("--study", "charset-collation", *PAIR), "varies beside the servers that were named"),
         ((*PAIR, "--on-unclear", "maybe"), "'maybe'"),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers, as_gate, judge, reach
+from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers, as_gate, judge, reach_of
 from bakeoff.spec import Question
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
@@ -15,6 +15,7 @@ from bakeoff.stats.stopping import Progress, stop_state
 from bakeoff.stats.verdict import AnalysisContext, compare
 from validation import gates
 from validation.check import fewest, most
+from validation.recorded_epochs import read_epochs
 from validation.simulation import pair_of
 
 LIMIT = math.log(0.98)
@@ -92,7 +93,7 @@ def study_and_plan(cells=3):
     study = gates.gate_study(cells=cells)
     # Nothing is precise, so that only what is decided ends.
     study = study.model_copy(update={"precision": 1e-9})
-    return study, gates.gate_plan(study, gates.read_epochs())
+    return study, gates.gate_plan(study, read_epochs())
 
 
 def test_measuring_ends_at_the_first_failure_and_not_at_the_first_pass():
@@ -136,7 +137,7 @@ def test_what_is_decisive_about_the_limit_alone_lends_no_strength_to_other_claim
 
 def test_simulated_runs_are_judged_as_real_ones_are():
     """The simulation's short cut over `compare` gives the answers of `judge`."""
-    recorded = gates.read_epochs()
+    recorded = read_epochs()
     study = gates.gate_study(cells=2, budget_s=200.0)
     plan, rng = gates.gate_plan(study, recorded), np.random.default_rng(3)
     for truth in (0.0, -0.01, -0.02, -0.03, -0.05) * 4:
@@ -181,7 +182,7 @@ def test_the_question_of_a_gate():
     assert math.isclose(study.question.reference, LIMIT)
     assert math.isclose(study.precision, -PRECISION_SHARE * LIMIT)
     assert not study.has_target
-    passes, fails = reach(0.01, 20, limit=LIMIT)
+    passes, fails = reach_of([(0.01, 20)], limit=LIMIT)
     assert LIMIT < passes < 0 and fails < LIMIT
     assert math.isclose(passes - LIMIT, LIMIT - fails)
 

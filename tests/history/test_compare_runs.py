@@ -81,7 +81,7 @@ def test_the_newest_runs_have_names(root, capfd):
     assert command(["report", "latest-1", "--format", "csv", "--runs", str(root)]) == 0
     assert capfd.readouterr().out.splitlines()[1].startswith("second,")
     assert command(["report", "latest-3", "--runs", str(root)]) == 2
-    assert "holds 3 runs" in capfd.readouterr().err
+    assert "has 3 runs" in capfd.readouterr().err
 
 
 def test_common_cells_and_arms_are_compared_and_the_hour_is_in_the_throughput_alone(root):

@@ -85,6 +85,7 @@ def test_files_of_other_tools_become_a_history_and_are_compared(inside, shell):
         (("export", "--history", "h.db", "--format", "otava-csv"), ExitCode.USAGE, "not every run has every line"),
         (("export", "--history", "h.db"), ExitCode.USAGE, "--format"),
         (("report", "--history", "h.db", "-O", "nowhere/h.html"), ExitCode.NOT_READY, "nowhere/h.html"),
+        (("report", "-o", "h.html"), ExitCode.USAGE, "bakeoff-history.db does not exist"),
         (("report", "--history", "nowhere/h.db"), ExitCode.USAGE, "nowhere/h.db does not exist"),
     ],
 )

@@ -12,10 +12,9 @@ from bakeoff.plan.epochs import rounds, turns
 from bakeoff.plan.timing import (
     EpochCost,
     EpochTime,
-    comfortable_seconds,
     epoch_time,
+    fit_seconds,
     seconds_min,
-    seconds_per_cell,
     shared_seconds,
 )
 
@@ -43,12 +42,9 @@ def test_a_cell_whose_noise_is_unknown_counts_as_the_median():
     assert shared_seconds(10.0, {"a": None, "b": None}, turns=2) == {"a": 10.0, "b": 10.0}
 
 
-@given(st.floats(30, 7200), st.floats(0.5, 60), st.integers(1, 20), st.integers(2, 40))
-def test_the_last_epoch_that_fits_ends_with_the_budget(budget_s, overhead_s, cells, arms):
-    comfortable_s = comfortable_seconds(overhead_s=overhead_s, cells=cells, turns=arms)
-    seconds = seconds_per_cell(
-        budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells, comfortable_s=comfortable_s, turns=arms
-    )
+@given(st.floats(30, 7200), st.floats(0.5, 60), st.integers(1, 20), st.integers(2, 40), st.floats(5, 20))
+def test_the_last_epoch_that_fits_ends_with_the_budget(budget_s, overhead_s, cells, arms, ideal_s):
+    seconds = fit_seconds(ideal_s, rest_s=budget_s, overhead_s=overhead_s, cells=cells, turns=arms)
     assert seconds >= seconds_min(arms)
     epochs = budget_s / (overhead_s + cells * seconds)
     if epochs >= 6:

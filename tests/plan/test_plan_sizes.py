@@ -2,17 +2,13 @@
 
 import pytest
 
-from bakeoff.plan.workloads import data_bytes, kind_of, row_count
+from bakeoff.plan.workloads import data_bytes, row_count
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 
 
 def study_of(*workloads, **sizes):
     arms = tuple(Arm(name=name, label=name, server=parse_server("mysql:8.0")) for name in "AB")
     return Study(title="t", arms=arms, workloads=workloads, **sizes)
-
-
-def tpcc_bytes(options):
-    return kind_of("tpcc").loaded_bytes("tpcc", options)
 
 
 def test_workloads_that_share_tables_are_counted_once():
@@ -42,12 +38,3 @@ def test_sizes_are_read_as_by_the_engine(written, rows):
     )
     assert row_count(asked, Data()) == 2 * rows
     assert data_bytes(asked, Data()) == data_bytes(plain, Data())
-    assert tpcc_bytes({"scale": written}) == kind_of("tpcc").loaded_bytes("tpcc", {"scale": rows})
-
-
-def test_tpcc_is_counted_in_warehouses():
-    assert tpcc_bytes({"scale": 20, "tables": 1}) == 2 * kind_of("tpcc").loaded_bytes("tpcc", {})
-    duel = study_of(Workload(script="tpcc", options=(("scale", 2),)), tables=4)
-    assert data_bytes(duel, Data()) == tpcc_bytes({"scale": 2})
-    assert tpcc_bytes({"warehouses": 3, "scale": 20}) == pytest.approx(330 * 2**20)
-    assert row_count(duel, Data()) is None

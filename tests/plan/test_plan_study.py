@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, whole_blocks, with_longer_slices
-from bakeoff.plan.schedule import slice_bounds
-from bakeoff.plan.timing import PilotNeeds
+from bakeoff.plan import CellPilot, Plan, SliceLength, epoch_draft, plan_study, whole_blocks
+from bakeoff.plan.schedule import first_plan, plan_after_pilot, plan_anew, slice_bounds, with_longer_slices
 from bakeoff.spec import Arm, Placement, Study, Workload, parse_server
 
 SERVER = parse_server("mysql:8.0")
@@ -194,15 +193,16 @@ def test_slices_are_doubled_while_enough_blocks_fit(asked, times):
 
 
 @pytest.mark.parametrize(
-    ("scripts", "needed_s", "expected"),
+    ("scripts", "events_per_s", "expected"),
     [
-        (("oltp_point_select",), 0.0, 8.0),  # as long as the rest of the epoch
-        (("oltp_point_select",), 13.0, 13.0),  # slow events
-        (("oltp_point_select", "oltp_read_write"), 0.0, 20.0),  # writes need long slices
+        (("oltp_point_select",), 1e6, 8.0),  # as long as the rest of the epoch
+        (("oltp_point_select",), 10_000 / 13, 13.0),  # slow events
+        (("oltp_point_select", "oltp_read_write"), 1e6, 20.0),  # writes need long slices
     ],
 )
-def test_reads_are_measured_as_long_as_a_restart_costs(scripts, needed_s, expected):
-    plan = plan_study(study(scripts=scripts, threads=(4,)), overhead_s=8, load_s=0, needs=PilotNeeds(needed_s))
+def test_reads_are_measured_as_long_as_a_restart_costs(scripts, events_per_s, expected):
+    pilots = {"oltp_point_select/4": CellPilot(SliceLength(slice_ns=10**8, guard_ns=5 * 10**6), None, events_per_s)}
+    plan = plan_study(study(scripts=scripts, threads=(4,)), overhead_s=8, load_s=0, pilots=pilots)
     # A few per cent more: what whole epochs leave of the budget.
     assert expected <= plan.seconds_per_cell < 1.1 * expected
 
@@ -220,3 +220,33 @@ def test_connections_are_paired_where_that_is_sensible():
     free = many.all_free("the server has a thread pool")
     assert {cell.placement for cell in free.cells} == {"free"}
     assert free.unpaired == "the server has a thread pool"
+
+
+def test_after_the_pilot_every_cell_has_its_slices_and_noisy_ones_more_seconds():
+    asked = study(scripts=("oltp_point_select",), threads=(1, 4), budget_s=36_000.0)
+    first = first_plan(asked, at_once=2, builds=2)
+    slices = SliceLength(slice_ns=10**8, guard_ns=5 * 10**6)
+    pilots = {f"oltp_point_select/{threads}": CellPilot(slices, threads * 1e-4, 1e6) for threads in (1, 4)}
+    plan = plan_after_pilot(first.all_free("no thread"), asked, pilots, begun_s=4.0, elapsed_s=30.0)
+    assert (plan.overhead_s, plan.load_s, plan.unpaired) == (4.5, 30.0, "no thread")
+    assert {cell.slices.slice_ns for cell in plan.cells} == {10**8}
+    assert plan.seconds_of("oltp_point_select/4") > plan.seconds_of("oltp_point_select/1")
+    again = plan_anew(plan, asked, seconds_per_cell=2 * plan.seconds_per_cell, elapsed_s=200.0)
+    assert (again.load_s, again.unpaired) == (200.0, "no thread")
+    for cell in plan.cells:
+        assert again.cell(cell.name).slices == cell.slices
+        assert again.seconds_of(cell.name) == pytest.approx(2 * plan.seconds_of(cell.name))
+
+
+def test_seconds_by_noise_are_those_of_all_arms():
+    slices = SliceLength(slice_ns=5 * 10**6, guard_ns=5 * 10**5)
+    pilots = {"oltp_point_select/4": CellPilot(slices, 6e-4, 1e9)}
+    of_two, of_five = (
+        plan_study(
+            study(arms=arms, scripts=("oltp_point_select",), threads=(4,), budget_s=360_000.0, precision=0.01),
+            overhead_s=1, load_s=0, pilots=pilots,
+        ).seconds_per_cell
+        for arms in (2, 5)
+    )  # fmt: skip
+    assert of_two == pytest.approx(6e-4 / 0.0075**2, rel=1e-3)
+    assert of_five == pytest.approx(20.0, rel=1e-3)  # the most; 2.5 times as long would be 26.7 s

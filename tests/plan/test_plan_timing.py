@@ -7,17 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.plan import (
-    SliceLength,
-    best_seconds_per_cell,
-    comfortable_seconds,
-    guard_ns,
-    needed_seconds,
-    pilot_slice_max_ns,
-    precise_seconds,
-)
+from bakeoff.plan import SliceLength, guard_ns, ideal_seconds, least_seconds, pilot_slice_max_ns, whole_blocks
 from bakeoff.plan.epochs import seed_for, shuffled
-from bakeoff.plan.timing import PilotNeeds, longest_slice_ns, seconds_per_cell, seconds_with_hosts, whole_blocks
+from bakeoff.plan.timing import LATER_BOUNDS, LONG_S, fit_seconds, longest_slice_ns, seconds_with_hosts
 
 
 def test_seed_scheme_is_the_documented_one():
@@ -49,8 +41,13 @@ def test_each_arm_starts_first_about_as_often():
     ],
 )
 def test_seconds_from_the_budget(budget_s, overhead_s, cells, expected):
-    got = seconds_per_cell(budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells, comfortable_s=20.0, turns=2)
+    got = fit_seconds(20.0, rest_s=budget_s, overhead_s=overhead_s, cells=cells, turns=2)
     assert got == pytest.approx(expected)
+
+
+def first_seconds(*, overhead_s, cells, **least):
+    bounds = (least_seconds(**{"turns": 2, **least}), LONG_S)
+    return ideal_seconds(overhead_s=overhead_s, cells=cells, bounds=bounds)
 
 
 @given(st.floats(15, 20), st.floats(1e-6, 1e-2), st.floats(0, 1e-3), st.integers(1, 3))
@@ -58,46 +55,46 @@ def test_measuring_as_long_as_a_restart_costs_is_at_worst_half_as_good_as_the_be
     def cost(m):
         return (restart + rate / m) * (overhead_s + cells * m)
 
-    first = comfortable_seconds(overhead_s=overhead_s, cells=cells)
+    first = first_seconds(overhead_s=overhead_s, cells=cells)
     assert all(cost(first) <= 2.01 * cost(m) for m in (0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0))
 
 
 def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
-    assert comfortable_seconds(overhead_s=8, cells=1) == 8.0
-    assert comfortable_seconds(overhead_s=8, cells=4) == 5.0  # 2.5 s for each of two arms
-    assert comfortable_seconds(overhead_s=8, cells=4, turns=4) == 10.0
-    assert comfortable_seconds(PilotNeeds(9.0), overhead_s=8, cells=4) == 9.0
-    assert comfortable_seconds(overhead_s=100, cells=1) == 20.0
+    assert first_seconds(overhead_s=8, cells=1) == 8.0
+    assert first_seconds(overhead_s=8, cells=4) == 5.0  # 2.5 s for each of two arms
+    assert first_seconds(overhead_s=8, cells=4, turns=4) == 10.0
+    assert first_seconds(overhead_s=8, cells=4, events_per_s=10_000 / 9) == pytest.approx(9.0)
+    assert first_seconds(overhead_s=100, cells=1) == 20.0
     longest = pilot_slice_max_ns(budget_s=600, cells=1, turns=2)
     assert longest == 1_240_000_000  # with a guard of 10 ms
-    assert needed_seconds(slice_ns=longest, events_per_s=1e6, turns=2) == pytest.approx(20.0)  # four blocks
+    assert least_seconds(slice_ns=longest, events_per_s=1e6, turns=2) == pytest.approx(20.0)  # four blocks
 
 
 def test_slow_events_are_measured_long_enough_for_a_99th_percentile():
-    assert needed_seconds(slice_ns=100_000_000, events_per_s=1000.0, turns=2) == 10.0
-    assert needed_seconds(slice_ns=100_000_000, events_per_s=100_000.0, turns=2) == pytest.approx(1.68)  # four blocks
-    assert needed_seconds(slice_ns=100_000_000, events_per_s=0.0, turns=2) == pytest.approx(1.68)
+    assert least_seconds(slice_ns=100_000_000, events_per_s=1000.0, turns=2) == 10.0
+    assert least_seconds(slice_ns=100_000_000, events_per_s=100_000.0, turns=2) == 5.0  # 2.5 s an arm
+    assert least_seconds(slice_ns=400_000_000, events_per_s=0.0, turns=2) == pytest.approx(6.56)  # four blocks
 
 
 @pytest.mark.parametrize("turns", [2, 5])
 @pytest.mark.parametrize("slice_ms", [320, 400, 500, 800, 1000])
 def test_four_blocks_fit_into_what_is_planned_for_them(slice_ms, turns):
     chosen = SliceLength(slice_ns=slice_ms * 1_000_000, guard_ns=guard_ns(slice_ms * 1_000_000))
-    seconds = needed_seconds(slice_ns=chosen.slice_ns, events_per_s=1e6, turns=turns)
+    seconds = least_seconds(slice_ns=chosen.slice_ns, events_per_s=1e6, turns=turns)
     assert whole_blocks(chosen, seconds=seconds, turns=turns)[1] == 4
     longest = longest_slice_ns(seconds=seconds, turns=turns)
     slices = SliceLength(slice_ns=longest, guard_ns=guard_ns(longest))
     assert whole_blocks(slices, seconds=seconds, turns=turns)[1] == 4
 
 
-def test_seconds_by_noise_are_those_of_all_arms():
-    of_two, of_six = (precise_seconds(variance_rate_s=1e-4, precision=0.01, turns=turns) for turns in (2, 6))
-    assert of_six == pytest.approx(3 * of_two)
+def test_a_noisy_cell_is_measured_until_six_epochs_reach_the_target():
+    seconds = ideal_seconds(overhead_s=10, cells=1, bounds=(1.0, 100.0), rate_s=1e-3, precision=0.01)
+    assert math.sqrt(1e-3 / seconds) == pytest.approx(0.75 * 0.01)
 
 
 @given(st.floats(1, 60), st.integers(1, 10), st.floats(1e-6, 1e-2), st.floats(1e-8, 1e-3))
 def test_best_seconds_minimise_variance_for_a_given_time(overhead_s, cells, rate, restart):
-    best = best_seconds_per_cell(overhead_s=overhead_s, cells=cells, variance_rate_s=rate, restart_variance=restart)
+    best = ideal_seconds(overhead_s=overhead_s, cells=cells, bounds=LATER_BOUNDS, rate_s=rate, restart_variance=restart)
 
     def cost(m):
         return (restart + rate / m) * (overhead_s + cells * m)
@@ -106,8 +103,9 @@ def test_best_seconds_minimise_variance_for_a_given_time(overhead_s, cells, rate
 
 
 def test_without_restart_noise_epochs_are_long():
-    assert best_seconds_per_cell(overhead_s=10, cells=1, variance_rate_s=1e-3, restart_variance=0.0) == 120.0
-    assert math.isfinite(best_seconds_per_cell(overhead_s=0, cells=1, variance_rate_s=0, restart_variance=1e-9))
+    known = {"cells": 1, "bounds": LATER_BOUNDS}
+    assert ideal_seconds(overhead_s=10, rate_s=1e-3, restart_variance=0.0, **known) == 120.0
+    assert ideal_seconds(overhead_s=0, rate_s=0.0, restart_variance=1e-9, **known) == 5.0
 
 
 @pytest.mark.parametrize(

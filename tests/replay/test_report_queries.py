@@ -104,8 +104,9 @@ def view(run, analysis):
 
 def test_it_leads_with_what_differs(view):
     assert re.fullmatch(
-        r"Total work 0\.9\d+× \(0\.9\d+ to 0\.9\d+\)\. 1 query slower \(\d+% of the time\), 1 query faster, 1 returns "
-        r"other rows, 1 query fails on one side only, 1 with another plan, 1 table with another checksum\.",
+        r"Total work 0\.9\d+× \(0\.9\d+ to 0\.9\d+\)\. 1 query slower \(\d+% of the time\), 1 query faster, "
+        r"1 query returns other rows, 1 query fails on one side only, 1 with another plan, "
+        r"1 table with another checksum\.",
         view.summary[0],
     )
     assert view.lead[0] == view.summary[0]

@@ -69,7 +69,7 @@ def plain_analysis(run: RunDirectory, study: Study) -> Analysis:
 
 def _rates(slices: Frame) -> dict[tuple[str, str], list[float]]:
     by = slices.by("cell", "arm", "epoch")
-    tps = by.sum(slices["events"]) * by.first(slices["connections"]) / by.sum(slices["busy_ns"]) * 1e9
+    tps = by.sum(slices["events"]) * by.max(slices["connections"]) / by.sum(slices["busy_ns"]) * 1e9
     rates = by.keys.with_columns(tps=tps).sort("epoch")
     return {key: part["tps"].tolist() for key, part in rates.by("cell", "arm").frames().items()}
 

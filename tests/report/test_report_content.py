@@ -162,10 +162,10 @@ def test_an_untrusted_report_says_so_first(tmp_path):
 @pytest.mark.parametrize(
     ("stop", "text"),
     [
-        (Stop.ABORTED, "ended by hand"),
-        (Stop.RUNNING, "goes on or was broken off"),
+        (Stop.ABORTED, "stopped by hand"),
+        (Stop.RUNNING, "goes on or was cut short"),
         (Stop.BUDGET, "The budget ended"),
-        (Stop.EXTENDED, "went on with an answer in sight"),
+        (Stop.EXTENDED, "went on after an answer was in sight"),
     ],
 )
 def test_how_measuring_ended_is_said(tmp_path, stop, text):

@@ -9,8 +9,7 @@ from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view
-from bakeoff.report.markdown import published_charts, render_markdown
-from bakeoff.report.publish import objection, publish
+from bakeoff.report.markdown import objection, publish, published_charts, render_markdown
 from bakeoff.stats.model import Obstacle
 
 
@@ -64,7 +63,7 @@ def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_
     ("trusted", "word", "why"),
     [
         (True, None, None),
-        (False, "UNTRUSTED", "came out different from the baseline"),
+        (False, "UNTRUSTED", "differs from the baseline"),
         (None, "NOT FINISHED", "fewer than five usable epochs"),
     ],
 )

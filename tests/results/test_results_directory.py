@@ -121,7 +121,7 @@ def test_the_checksums_say_what_an_epoch_has(tmp_path):
     kept = sums.read_bytes()
     sums.write_text("")
     for read in (run.failures, lambda _: run.warm_up(), lambda _: run.slices(), run.histograms, run.host_samples):
-        with pytest.raises(ResultsError, match="SHA256SUMS does not name it"):
+        with pytest.raises(ResultsError, match="its checksum is not the one in SHA256SUMS"):
             read(0)
     sums.write_text("\n".join(line for line in kept.decode().splitlines() if "failures" not in line) + "\n")
     sums.with_name("failures.json").unlink()
@@ -313,7 +313,7 @@ def test_runs_are_found_by_path_by_name_and_by_a_beginning(tmp_path, monkeypatch
     assert runs_root() == tmp_path
     for text in (str(run.path), run.name, run.name[:-2]):
         assert open_run(text).path == run.path
-    with pytest.raises(SpecError, match="not there"):
+    with pytest.raises(SpecError, match="not found"):
         open_run("mysql-9")
     other = new_run(tmp_path)
     with pytest.raises(SpecError, match="could be"):
@@ -325,4 +325,4 @@ def test_a_root_that_cannot_be_made_is_one_clear_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultsError) as caught:
         new_run(tmp_path / "file")
-    assert "cannot be made" in str(caught.value) and os.sep in str(caught.value)
+    assert "cannot be created" in str(caught.value) and os.sep in str(caught.value)

@@ -22,7 +22,7 @@ def outcome(epoch: int, begin_s: float, wall_s: float, **phases_s: float) -> Out
 
 
 def load(begin_s: float, seconds: float) -> dict[str, object]:
-    return {"started_at": BEGIN + timedelta(seconds=begin_s), "seconds": seconds}
+    return {"started_at": (BEGIN + timedelta(seconds=begin_s)).isoformat(), "seconds": seconds}
 
 
 def test_loads_that_run_at_once_take_their_time_once():

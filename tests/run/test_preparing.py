@@ -7,7 +7,7 @@ from messages import study
 
 from bakeoff.errors import ServerError
 from bakeoff.run import arms
-from bakeoff.run.reporters import download_reporter
+from bakeoff.run.arms import download_reporter
 from bakeoff.stats.progress import Listener
 
 

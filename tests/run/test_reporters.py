@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.run.reporters import ThroughputReporter
+from bakeoff.run.measuring import ThroughputReporter
 from bakeoff.stats.progress import Listener
 
 

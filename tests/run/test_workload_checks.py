@@ -9,8 +9,16 @@ import bakeoff
 from bakeoff.engine import ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, SpecError
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.measuring import ScriptMeasuring, arm_options, script_options, takes
-from bakeoff.run.workload_checks import check_value, check_workloads, first_unknown, remedy_for
+from bakeoff.run.measuring import (
+    ScriptMeasuring,
+    arm_options,
+    check_value,
+    check_workloads,
+    first_unknown,
+    remedy_for,
+    script_options,
+    takes,
+)
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from validation.fake_server import FakeServer
 

@@ -27,8 +27,8 @@ def test_a_pair_that_cannot_be_measured_does_not_end_the_attribution(monkeypatch
         workloads=(Workload(script="oltp_write_only"),),
     )
     for name, value in {
-        "prepare": lambda _run, contender, **_: (contender, study),
-        "attribute": searched,
+        "_prepare": lambda _run, pair, *_: (pair[1], study),
+        "_search": searched,
         "build_view": lambda *_: None,
         "render_html": lambda _: "",
         "show_report": lambda *_: None,

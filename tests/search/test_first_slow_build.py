@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bakeoff.search.first_slow_build import _information, culprits, next_build, posterior
+from bakeoff.search.first_slow_build import culprits, next_build, posterior
 from validation import bisections
 from validation.check import fewest
 
@@ -46,18 +46,8 @@ def test_builds_that_cannot_be_measured_are_named_with_the_first_slow_one_after_
 def test_the_next_build_halves_what_is_open():
     values = {63: [-0.03, -0.031, -0.029]}
     probabilities = posterior(values, 64)
-    assert next_build(values, probabilities) in (31, 32)
-    assert next_build(values, probabilities, without=range(25, 40)) in (24, 40)
-
-
-def test_the_information_of_one_value():
-    assert _information(np.array([0.0, 0.5, 1.0]), 0.0) == pytest.approx([0, 0, 0], abs=1e-9)
-    assert _information(np.array([0.5]), 12.0) == pytest.approx([1], abs=1e-6)
-    # The capacity of a binary channel with normal noise at -+1 standard deviations: 0.4859 bits.
-    none, less, half, more, all_ = _information(np.array([0.0, 0.3, 0.5, 0.7, 1.0]), 2.0)
-    assert (none, all_) == pytest.approx((0, 0), abs=1e-9)
-    assert half == pytest.approx(0.4859, abs=1e-3)
-    assert less == pytest.approx(more, abs=1e-6)
+    assert next_build(probabilities) in (31, 32)
+    assert next_build(probabilities, without=range(25, 40)) in (24, 40)
 
 
 @pytest.mark.parametrize("percent", [pytest.param(3.0, marks=pytest.mark.slow), 5.0])
@@ -70,5 +60,5 @@ def test_simulated_bisections_are_right_in_few_epochs(of_runs, percent):
 
 def test_builds_that_cannot_be_measured_are_passed_over():
     values = {63: [-0.03, -0.031, -0.029]}
-    assert next_build(values, posterior(values, 64), without=range(20, 44)) in (19, 44)
-    assert next_build({2: [-0.03, -0.031, -0.029]}, posterior({2: [-0.03, -0.031, -0.029]}, 3), without=[1]) == 2
+    assert next_build(posterior(values, 64), without=range(20, 44)) in (19, 44)
+    assert next_build(posterior({2: [-0.03, -0.031, -0.029]}, 3), without=[1]) == 2

@@ -249,7 +249,7 @@ def test_a_repeated_option_may_be_typed_twice_and_is_written_back():
     assert option_arguments(dict(spec.options)) == [
         "--performance-schema-instrument=memory/%=off", "--performance-schema-instrument=wait/io/file/%=on"
     ]  # fmt: skip
-    with pytest.raises(SpecError, match="early_plugin_load comes twice"):
+    with pytest.raises(SpecError, match="early_plugin_load appears twice"):
         parse_server("mysql:8.0,early_plugin_load=a,early_plugin_load=b")
 
 

@@ -189,7 +189,7 @@ def hangs(folder):
 def test_an_engine_that_does_not_answer_is_none(tmp_path, monkeypatch):
     client_that_hangs(tmp_path, monkeypatch, "version")
     monkeypatch.setattr(docker, "_LIMIT_S", 0.5)
-    with pytest.raises(ServerError, match=r"none answers \(docker says: no answer within 0\.5 s;"):
+    with pytest.raises(ServerError, match=r"none answers \(docker says: docker did not end within 0\.5 s\.;"):
         docker.find_engine("mysql:8")
     assert not hangs(tmp_path)
 

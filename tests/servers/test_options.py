@@ -305,20 +305,6 @@ def test_what_is_bakeoffs_own_is_refused(name):
         translate(target("8.0.15"), {name: "x"})
 
 
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [
-        ("bind_address", "an address"),
-        ("user", "an account"),
-        ("log_error", "an error log"),
-        ("tmpdir", "a temporary folder"),
-    ],
-)
-def test_a_refusal_says_what_bakeoff_gives_every_server(name, what):
-    with pytest.raises(SpecError, match=f"bakeoff gives every server {what}"):
-        translate(target("8.0.15"), {name: "x"})
-
-
 @pytest.mark.parametrize("name", ["innodb_doublewrite_dir", "loose_innodb_temp_tablespaces_dir", "innodb_tmpdir"])
 def test_folders_of_data_elsewhere_are_refused(name):
     with pytest.raises(SpecError, match=rf"{name}=/fast/disk cannot be used: files outside the data directory"):

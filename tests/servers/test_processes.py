@@ -101,7 +101,7 @@ def test_a_program_that_is_not_there_ends_with_a_line(shared):
 
 def test_a_child_that_takes_too_long_is_killed(shared):
     with pytest.raises(ServerError, match=r"did not end within 0"):
-        run(["/bin/sleep", "60"], server_identity(), env={}, cwd=shared, log=shared / "out", timeout_s=0.3)
+        run(["/bin/sleep", "60"], server_identity(), env={}, cwd=shared, log=shared / "out", limit_s=0.3)
     assert not [each for each in psutil.Process().children() if each.name() == "sleep"]
 
 

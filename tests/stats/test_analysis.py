@@ -16,11 +16,11 @@ from bakeoff.plan import plan_study
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import parse_server
 from bakeoff.stats import interval as iv
-from bakeoff.stats.analysis import analyse, reduced
+from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.model import Analysis, FlagKind, Obstacle, Stop, Word
 from bakeoff.units import percent_text
-from validation.simulation import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
+from validation.simulation import CLOUD, QUIET, Conditions, Noise, Stall, simulate_epoch, simulated_study
 
 CELL = "oltp_point_select/4"
 
@@ -29,7 +29,7 @@ def simulated(effects, *, epochs=8, seed=1, noise=QUIET, cells=(4,), variables=N
     rng = np.random.default_rng(seed)
     names = [f"oltp_point_select/{threads}" for threads in cells]
     made = [
-        simulate_epoch(rng, epoch=e, build=e % 2, effects=effects, cells=names, noise=noise, **options)
+        simulate_epoch(rng, effects, Conditions(noise, **options), epoch=e, build=e % 2, cells=names)
         for e in range(epochs)
     ]
     return [with_variables(each, variables or {}) for each in made]
@@ -293,15 +293,6 @@ def test_the_slices_of_an_epoch_are_forgotten_before_the_next_but_one_is_read():
             yield replace(made, epoch=len(read), slices=slices)
 
     assert analyse(epochs(), simulated_study(), ended=Stop.BUDGET).epochs_used == len(read) == 12
-
-
-def test_of_many_epochs_every_other_one_or_fewer_keep_their_windows(monkeypatch):
-    monkeypatch.setattr("bakeoff.stats.analysis._WINDOWED", 4)
-    rng = np.random.default_rng(1)
-    effects = {"A": 0.0, "B": 0.0}
-    made = [simulate_epoch(rng, epoch=e, build=0, effects=effects, cells=[f"c/{e}"], noise=QUIET) for e in range(32)]
-    windows = reduced(made, simulated_study()).windows()
-    assert sorted({int(cell.split("/")[1]) for cell in windows["cell"]}) == [0, 4, 8, 12, 16, 20, 24, 28]
 
 
 @given(st.integers(0, 1000))

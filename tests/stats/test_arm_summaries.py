@@ -8,7 +8,7 @@ from slices import epoch_of, quads, slice_row
 
 from bakeoff.stats import interval as iv
 from bakeoff.stats import summary
-from bakeoff.stats.analysis import reduced
+from bakeoff.stats.analysis import reduced, stacked
 from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Interval
 from bakeoff.stats.summary import latency_ratios
@@ -34,7 +34,7 @@ def costly(arm, block, position, **more):
 
 def arm_summaries(epochs):
     run = reduced(epochs, simulated_study())
-    return summary.arm_summaries(run.sums.frame("epoch"), [row for epoch in run.epochs for row in epoch.histograms])
+    return summary.arm_summaries(stacked(run.sums, "epoch"), [row for epoch in run.epochs for row in epoch.histograms])
 
 
 def summaries(*epochs):

@@ -1,8 +1,7 @@
 """Contrasts, effects, interactions and published ratios, on analyses whose truth is known."""
 
 import math
-from itertools import combinations, product
-from statistics import median
+from itertools import product
 
 import pytest
 from slices import epoch_of, slice_row
@@ -12,7 +11,6 @@ from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study import Design, Factor, Part, Published, PublishedFigure
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.effects import (
-    CHOICES_MAX,
     Agreement,
     contrast,
     epoch_values,
@@ -223,10 +221,7 @@ def test_the_median_of_each_arm_over_every_choice_of_three():
     assert median_ratios({0: 1.0, 1: 1.0}, {0: 1.0, 1: 1.0}) == ()
 
 
-def test_of_many_choices_of_three_those_drawn_say_what_all_say():
+def test_of_many_epochs_the_first_are_chosen_from():
     contender, baseline = {epoch: 100.0 + epoch for epoch in range(100)}, dict.fromkeys(range(100), 100.0)
     ratios = median_ratios(contender, baseline)
-    assert (ratios[0], len(ratios)) == (1.01, CHOICES_MAX)
-    everything = median(median(contender[epoch] for epoch in chosen) for chosen in combinations(range(100), 3)) / 100
-    assert median(ratios) == pytest.approx(everything, rel=0.01)
-    assert ratios == median_ratios(contender, baseline)
+    assert (ratios[0], max(ratios), len(ratios)) == (1.01, 1.30, math.comb(32, 3))

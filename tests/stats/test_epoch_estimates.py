@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slices import epoch_of, quads, slice_row
 
 from bakeoff.stats.estimate import epoch_estimates, trimmed_mean, variance_of_mean
-from validation.simulation import CLOUD, simulate_epoch
+from validation.simulation import CLOUD, Conditions, simulate_epoch
 
 
 def only(epoch, baseline="A"):
@@ -18,7 +18,7 @@ def only(epoch, baseline="A"):
 
 
 def simulated(seed=1, **options):
-    return simulate_epoch(np.random.default_rng(seed), epoch=0, effects={"A": 0.0, "B": -0.05}, noise=CLOUD, **options)
+    return simulate_epoch(np.random.default_rng(seed), {"A": 0.0, "B": -0.05}, Conditions(CLOUD, **options))
 
 
 def test_ratio_of_sums_not_mean_of_ratios():

@@ -13,7 +13,7 @@ from bakeoff.report.live import PlainLive
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.resolution import better_seconds, components, noise_card, steal_share
-from validation.simulation import Noise, simulate_epoch, simulated_study
+from validation.simulation import Conditions, Noise, simulate_epoch, simulated_study
 
 
 def card_of(values, *, within=1e-7, seconds=20.0, overhead_s=10.0, budget_s=600.0, precision=0.01, replay=False):
@@ -24,7 +24,7 @@ def card_of(values, *, within=1e-7, seconds=20.0, overhead_s=10.0, budget_s=600.
     for e, value in enumerate(values):
         one = replace(pair(CELL, "B", e, value), variance_of_mean=within, seconds=seconds)
         entries.append(EpochEstimates(e, (one,)))
-    slices = simulate_epoch(np.random.default_rng(0), epoch=0, effects={"A": 0.0, "B": 0.0}).slices
+    slices = simulate_epoch(np.random.default_rng(0), {"A": 0.0, "B": 0.0}).slices
     return noise_card(entries, study, plan, slices=slices), better_seconds(entries, study, plan, elapsed_s=120)
 
 
@@ -33,7 +33,7 @@ def test_components_are_found():
     noise = Noise(restart_sd=0.01, wander_sd=0.0, slice_sd=0.02)
     entries = [
         epoch_estimates(
-            simulate_epoch(rng, epoch=e, effects={"A": 0.0, "B": 0.0}, noise=noise, rate_per_s=1e7), baseline="A"
+            simulate_epoch(rng, {"A": 0.0, "B": 0.0}, Conditions(noise, rate_per_s=1e7), epoch=e), baseline="A"
         )
         for e in range(150)
     ]
@@ -117,7 +117,7 @@ def test_two_epochs_change_nothing():
 
 
 def test_steal_is_a_share_of_all_cpu_time():
-    slices = simulate_epoch(np.random.default_rng(0), epoch=0, effects={"A": 0.0, "B": 0.0}).slices
+    slices = simulate_epoch(np.random.default_rng(0), {"A": 0.0, "B": 0.0}).slices
     assert steal_share(slices) is None
     host = slices.with_columns(
         **{f"host_{name}_ns": ns for name, ns in [("user", 50), ("system", 20), ("iowait", 0), ("idle", 25)]},

@@ -5,22 +5,23 @@ import statistics
 import numpy as np
 import pytest
 
-from bakeoff.plan import comfortable_seconds
+from bakeoff.plan import ideal_seconds, least_seconds
+from bakeoff.plan.timing import LONG_S
 from bakeoff.report import numbers
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.resolution import resolution
-from validation.simulation import CLOUD, LOADED, QUIET, run_to_end, simulate_epoch
+from validation.simulation import CLOUD, LOADED, QUIET, Conditions, run_to_end, simulate_epoch
 
 RUNS = 60
 OVERHEAD_S = 6.0
-MEASURED_S = comfortable_seconds(overhead_s=OVERHEAD_S, cells=1)
+MEASURED_S = ideal_seconds(overhead_s=OVERHEAD_S, cells=1, bounds=(least_seconds(turns=2), LONG_S))
 
 
 def simulated_runs(rng, *, runs, epochs, noise, seconds):
     """Whole runs from slices up: `runs` independent cells through `epochs` epochs of two equal arms."""
     cells = [f"oltp_point_select/{i + 1}" for i in range(runs)]
     drawn = (
-        simulate_epoch(rng, epoch=n, effects={"A": 0.0, "B": 0.0}, cells=cells, noise=noise, seconds=seconds)
+        simulate_epoch(rng, {"A": 0.0, "B": 0.0}, Conditions(noise, seconds), epoch=n, cells=cells)
         for n in range(epochs)
     )
     return [epoch_estimates(epoch, baseline="A") for epoch in drawn]

@@ -125,7 +125,7 @@ def test_outlier():
 def test_two_kinds_of_restart():
     rng = np.random.default_rng(3)
     values = np.where(np.arange(10) % 3 == 0, 0.05, 0.0) + rng.normal(0, 0.002, 10)
-    assert str(diagnostics.bimodal_flag(points(values))).startswith("UNSTABLE: 6 epochs lie together and 4 apart")
+    assert str(diagnostics.bimodal_flag(points(values))).startswith("UNSTABLE: the epochs form two groups of 6 and 4")
     assert diagnostics.bimodal_flag(points([0.2] * 9)) is None
     assert diagnostics.bimodal_flag(points([0, 0, 1, 1])) is None
 

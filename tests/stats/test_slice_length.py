@@ -9,7 +9,7 @@ from slices import epoch_of, slice_row
 from bakeoff.plan import guard_ns
 from bakeoff.plan.timing import SLICE_MIN_NS
 from bakeoff.stats.slice_length import LONGEST_NS, choose_slice_length, contrast_variance, pilot_slice_ns
-from validation.simulation import Noise, simulate_epoch
+from validation.simulation import Conditions, Noise, simulate_epoch
 
 CELL = "oltp_point_select/4"
 MS = 1_000_000
@@ -21,16 +21,8 @@ def choose(slices, **more):
 
 def pilot(noise, *, seconds=40.0, rate_per_s=50_000.0, seed=1):
     rng = np.random.default_rng(seed)
-    epoch = simulate_epoch(
-        rng,
-        epoch=0,
-        effects={"A": 0.0, "B": -0.3},
-        noise=noise,
-        seconds=seconds,
-        slice_ns=50 * MS,
-        rate_per_s=rate_per_s,
-    )
-    return epoch.slices
+    conditions = Conditions(noise, seconds, slice_ns=50 * MS, rate_per_s=rate_per_s)
+    return simulate_epoch(rng, {"A": 0.0, "B": -0.3}, conditions).slices
 
 
 def test_slow_noise_wants_short_slices():

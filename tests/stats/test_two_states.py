@@ -11,7 +11,7 @@ from slices import epoch_of, slice_row
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.spec import Placement
 from bakeoff.stats import diagnostics
-from bakeoff.stats.analysis import _states_flags, reduced
+from bakeoff.stats.analysis import _states_flags, reduced, stacked
 from bakeoff.stats.diagnostics import states_flag
 from validation.simulation import simulated_study
 
@@ -19,12 +19,12 @@ CELL = "oltp_update_non_index/4"
 
 
 def two_states(epochs):
-    return diagnostics.two_states(reduced(epochs, simulated_study()).windows())
+    return diagnostics.two_states(stacked(reduced(epochs, simulated_study()).windows, "cell"))
 
 
 def stalls(epochs):
     run = reduced(epochs, simulated_study())
-    return diagnostics.stalls(run.sums.frame("epoch"), run.waits.frame("epoch"))
+    return diagnostics.stalls(stacked(run.sums, "epoch"), stacked(run.waits, "epoch"))
 
 
 def epochs(rate, *, spin=0.0, seconds=0.5, count=40, noise=0.05, seed=1, baseline=6000.0):

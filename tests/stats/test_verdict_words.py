@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.stats.model import Estimate, Interval, Stop, Word
+from bakeoff.stats.model import Estimate, Interval, Obstacle, Stop, Word
 from bakeoff.stats.verdict import Case, may_claim, verdict
 from bakeoff.units import at_least_text, decimals_for, percent_text, ratio_text
 
@@ -125,9 +125,9 @@ def test_control_claims_nothing_in_words():
 
 
 def test_nothing_done():
-    said = verdict(case(0.05, 0.06, nothing_done="mysql:8.0 completed nothing in epoch 3, so no ratio exists."))
+    said = verdict(case(0.05, 0.06, obstacle=Obstacle.NOTHING_DONE, why="mysql:8.0 completed nothing in epoch 3."))
     assert said.words == (Word.INCONCLUSIVE,)
-    assert said.sentence == "Inconclusive: mysql:8.0 completed nothing in epoch 3, so no ratio exists."
+    assert said.sentence == "No verdict: mysql:8.0 completed nothing in epoch 3."
 
 
 @given(st.floats(-1, 1), st.floats(1e-5, 0.3), st.integers(0, 40), st.sampled_from(list(Stop)), st.booleans())

@@ -180,7 +180,7 @@ def test_pools_shrink_only_when_not_even_a_pair_fits_and_then_it_is_an_error():
     roomy, tight = (share_memory(large, available_bytes=size * GIB) for size in (64, 8))
     assert (roomy.at_once, tight.at_once) == (4, 2)
     assert tight.memory.buffer_pool_bytes < roomy.memory.buffer_pool_bytes
-    with pytest.raises(HostError, match=r"not even 2 servers fit .* GB would do"):
+    with pytest.raises(HostError, match=r"not even 2 servers fit .* GB is needed"):
         share_memory(study_of(4), available_bytes=GIB // 2)
 
 

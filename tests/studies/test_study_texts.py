@@ -175,7 +175,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("settings: {", "settings: {connection_charset: ucs2, "), 3, "no client can use ucs2", "utf8mb4"),
         (
             changed("settings: {", "settings: {connection_charset: utf8mb4, connection_collation: latin1_bin, "),
-            3, "connection_collation latin1_bin is not of connection_charset utf8mb4", "implies it",
+            3, "connection_collation latin1_bin does not belong to connection_charset utf8mb4", "implies it",
         ),
         (
             changed("settings: {", "settings: {connection_collation: latin1_bin, "),

@@ -115,7 +115,7 @@ def test_a_type_that_nothing_ran_of_has_no_percentiles_in_the_report():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("epochs", "says"), [(4, "4 choices, "), (100, "5,000 of the 161,700 choices, drawn, ")])
+@pytest.mark.parametrize(("epochs", "says"), [(4, "4 choices, "), (100, "4,960 of the 161,700 choices, ")])
 def test_a_part_of_the_choices_of_three_is_said_to_be_one(epochs, says):
     rates = dict.fromkeys(range(epochs), 100.0)
     context = SimpleNamespace(

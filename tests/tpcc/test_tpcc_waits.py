@@ -4,7 +4,7 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.run.arms import settings_of
-from bakeoff.run.workload_checks import check_workloads
+from bakeoff.run.measuring import check_workloads
 from bakeoff.servers import Installation, ServerMemory
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 

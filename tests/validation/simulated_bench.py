@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from validation.simulation import Noise, Stall, simulate_epoch
+from validation.simulation import Conditions, Noise, Stall, simulate_epoch
 
 STILL = Noise(restart_sd=0.0, wander_sd=0.0, slice_sd=0.01)
 
@@ -69,12 +69,8 @@ def simulated_bench(noise=STILL, *, restarts=True, attenuate=None, bias=0.0):
                 if "--stall" in arm.law:
                     stalls[name] = Stall(period_s=load.slice_ns / 1e9 * 20, length_s=load.slice_ns / 1e9 * 0.4)
             self.epochs += 1
-            return simulate_epoch(
-                self.rng,
-                epoch=self.epochs - 1,
-                effects=effects,
-                cells=(load.cell,),
-                noise=replace(noise, drift=drift_of(next(iter(arms.values())).law)),
+            conditions = Conditions(
+                replace(noise, drift=drift_of(next(iter(arms.values())).law)),
                 seconds=max(load.seconds, 4 * len(arms) * 2 * load.slice_ns / 1e9),
                 slice_ns=load.slice_ns,
                 guard_ns=0,
@@ -82,5 +78,6 @@ def simulated_bench(noise=STILL, *, restarts=True, attenuate=None, bias=0.0):
                 connections=load.threads,
                 stalls=stalls,
             )
+            return simulate_epoch(self.rng, effects, conditions, epoch=self.epochs - 1, cells=(load.cell,))
 
     return SimulatedBench

@@ -12,7 +12,7 @@ from bakeoff.stats.model import Estimate, FlagKind
 from validation import causes, real_checks
 from validation.check import Setting, Size
 from validation.real_epochs import agrees, at_every_length, mean_of
-from validation.simulation import Noise, simulate_epoch
+from validation.simulation import Conditions, Noise, simulate_epoch
 
 STILL = Noise(restart_sd=0.002, wander_sd=0.0, slice_sd=0.002)
 
@@ -39,15 +39,8 @@ def simulated_bench(effect):
                 ways = ways[:1]
             else:
                 levels["B"] = effect(ways[0])
-            return simulate_epoch(
-                self.rng,
-                epoch=self.epochs,
-                effects=levels,
-                cells=[way.name for way in ways],
-                noise=STILL,
-                seconds=16.0,
-                slice_ns=ways[0].slice_ns,
-            )
+            conditions = Conditions(STILL, seconds=16.0, slice_ns=ways[0].slice_ns)
+            return simulate_epoch(self.rng, levels, conditions, epoch=self.epochs, cells=[way.name for way in ways])
 
     return SimulatedBench
 

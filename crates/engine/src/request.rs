@@ -90,7 +90,7 @@ pub struct DumpRows {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+#[allow(missing_docs, reason = "docs/reference/engine.md explains the fields")]
 pub struct Probe {
     pub host: String,
     pub port: u16,

@@ -18,7 +18,7 @@ from bakeoff.run.machine_check import PROOF_S, TEST_RUN_S, Finding, Proof, Sever
 from bakeoff.run.machine_check import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
-from bakeoff.spec import Origin, parse_server
+from bakeoff.spec import parse_server
 from bakeoff.spec.fields import THREADS_MAX, Conditions, Option
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution
@@ -53,7 +53,7 @@ def doctor(
     for option, given in (("--prove", prove or None), ("--server", server), ("--threads", threads), ("--seed", seed)):
         if quick and given is not None:
             raise SpecError(f"doctor: --quick makes no test run, so {option} has no effect.", hint="Leave one out.")
-    if server and parse_server(server).origin is Origin.URL:
+    if server and parse_server(server).is_running:
         raise SpecError(
             "doctor: a running server cannot be tested, because the test run restarts its servers.",
             hint="Name one that bakeoff starts: --server mysql:8.0.",
@@ -83,18 +83,18 @@ def doctor(
     elif name is not None and worst is not Severity.PROBLEM:
         _print_under("The test run was too short here for three usable epochs: nothing can be forecast.")
     elif name is None and not quick:
-        _print_under("No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
+        _print_under("No server is installed: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
     if output is Format.TEXT and budget_s is not None:
         _print_under(
             f"A verdict takes a budget of about {format_duration(budget_s)} or more, in a duel of two different "
-            "servers and the default tables; `bakeoff duel --dry-run` says it for others."
+            "servers and the default tables; `bakeoff duel --dry-run` tells for others."
         )
     return ExitCode.NOT_READY if worst is Severity.PROBLEM else ExitCode.DONE
 
 
 def _prove(findings: list[Finding], server: str | None, seed: int, threads: int, output: Format) -> int:
     if server is None:
-        raise HostError("doctor: no server is here to try.", hint="Name one: --server mysql:8.0.")
+        raise HostError("doctor: no server is installed.", hint="Name one: --server mysql:8.0.")
     proofs: list[Proof] = []
     possible = all(finding.severity is not Severity.PROBLEM for finding in findings)
     stop = threading.Event()

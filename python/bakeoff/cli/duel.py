@@ -10,7 +10,7 @@ from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.run.own_data import OwnData, own_data
-from bakeoff.spec import Arm, Connection, Data, Frozen, Origin, ServerSpec, Study, Workload, control_of, parse_server
+from bakeoff.spec import Arm, Connection, Data, Frozen, ServerSpec, Study, Workload, control_of, parse_server
 from bakeoff.spec.factors import ArmParts, check_level
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes, split_list
 from bakeoff.spec.server_name import running_at, url_password
@@ -95,7 +95,7 @@ def study_of(database: str, sizes: Sizes, conditions: Conditions, **fields: Any)
 def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str, with_database: bool) -> None:
     """Refuse a running server that is given twice; `with_database` allows two databases of one server."""
     places: set[tuple[str | int, ...]] = set()
-    for server in (each for each in servers if each.origin is Origin.URL):
+    for server in (each for each in servers if each.is_running):
         place = running_at(server, with_database=with_database)
         if place in places:
             raise SpecError(f"{command}: {server} is given twice, so it would be compared with itself.", hint=hint)
@@ -120,7 +120,7 @@ def parse_servers(texts: list[str], command: str) -> list[ServerSpec]:
     name = command.partition(" ")[0]
     if len(texts) < 2:
         example = f"Example: bakeoff {command} mysql:5.7 mysql:8.0"
-        raise SpecError(f"{name}: it takes at least two servers.", hint=example)
+        raise SpecError(f"{name}: at least two servers are required.", hint=example)
     if len(texts) > (most := len(ascii_uppercase)):
         raise SpecError(f"{name}: {len(texts)} servers are more than {most}.", hint="Split them over runs.")
     return [parse_server(text) for text in texts]

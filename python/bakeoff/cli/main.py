@@ -155,7 +155,7 @@ def _in_a_line(message: str, context: click.Context | None) -> str:
 def _remedy_of_sysbench(name: str, taken: Container[str]) -> str:
     """Say what to write instead of an option of sysbench or its scripts; empty for any other."""
     from bakeoff.engine import describe_workloads
-    from bakeoff.run.workload_checks import ELSEWHERE, RAND
+    from bakeoff.run.measuring import ELSEWHERE, RAND
 
     if name in _SYSBENCH_ACCESS:
         return "Name a running server, mysql://USER@HOST:PORT/?socket=PATH, and set MYSQL_PWD."

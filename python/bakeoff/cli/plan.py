@@ -14,8 +14,8 @@ from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.plan.timing import report_seconds, seconds_with_hosts
 from bakeoff.run.forecast import Forecast, forecast
+from bakeoff.run.measuring import check_workloads
 from bakeoff.run.own_data import with_expected_sizes
-from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec.fields import Argument, Option, Sizes
 from bakeoff.units import format_bytes, format_duration
 

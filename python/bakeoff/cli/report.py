@@ -116,7 +116,7 @@ def _write_picture(view: ReportView, output: ReportFormat, chart: str, to: Path 
         to.write_bytes(drawn)
         click.echo(f"{to}")
     elif output is ReportFormat.PNG and sys.stdout.isatty():
-        raise SpecError("report: a PNG is not for a terminal.", hint="Name a file: --output FILE.")
+        raise SpecError("report: a PNG cannot be printed to a terminal.", hint="Name a file: --output FILE.")
     else:
         sys.stdout.buffer.write(drawn)
 

@@ -20,17 +20,17 @@ from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report.context import Finish, question_of
 from bakeoff.report.live import live_for
-from bakeoff.report.publish import objection, publish
-from bakeoff.report.question import Finish, question_of
+from bakeoff.report.markdown import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
+from bakeoff.run.measuring import check_workloads
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import AfterVerdict, Invocation, run_study
-from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec import Frozen, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.model import Analysis, Word
@@ -287,7 +287,8 @@ def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> Af
         return explaining(verdict, of_s=of_s)
     if verdict.explain_budget is not None:
         raise SpecError(
-            f"run: {run.name} is a {begun.question.noun}, which explains nothing.", hint="Leave --explain-budget out."
+            f"run: {run.name} is a {begun.question.noun}, which does not explain differences.",
+            hint="Leave --explain-budget out.",
         )
     return None
 

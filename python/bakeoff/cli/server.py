@@ -16,7 +16,7 @@ from bakeoff.cli.options import command
 from bakeoff.cli.run import ending_signals
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.servers import find_entry, install, installed, remove, sandbox
-from bakeoff.spec import Origin, Profile, parse_server
+from bakeoff.spec import Profile, parse_server
 from bakeoff.spec.fields import Argument, Option
 from bakeoff.units import format_bytes, visible
 
@@ -56,7 +56,7 @@ def start_server(
     It prints how to connect. Ctrl-C stops the server and deletes its data.
     """
     spec = parse_server(name)
-    if spec.origin is Origin.URL:
+    if spec.is_running:
         raise SpecError(f"server {spec}: it is running already.")
     ended = threading.Event()
     with _Downloads() as downloads, sandbox(spec, profile=profile, progress=downloads.see) as box:

@@ -1,4 +1,4 @@
-"""`bakeoff cluster check`: what each node of a Ray cluster is, and whether the nodes are alike."""
+"""`bakeoff cluster check`: describes the nodes of a Ray cluster and compares them."""
 
 import json
 import time
@@ -27,12 +27,12 @@ _CLOCK_S = 1.0
 
 @dataclass(frozen=True)
 class _Checked:
-    """A node, and what was measured on it.
+    """A node and what was measured on it.
 
     Attributes:
-        clock_s: its clock less this machine's, up to half the time that the answer took.
-        daemons: shares of one CPU, by daemon.
-        problem: why it cannot take part; empty: it can.
+        clock_s: offset of its clock from ours, give or take half the time that the answer took.
+        daemons: share of one CPU, by daemon.
+        problem: why it cannot take part, if it cannot.
     """
 
     node: nodes.Node
@@ -46,11 +46,9 @@ def check(
     address: Annotated[str, Argument("HOST:PORT, ray://HOST:PORT or local. [default: as --ray]", "ADDRESS")] = RUNNING,
     output: FormatOption = Format.TEXT,
 ) -> int:
-    """Say what each node is, and whether the nodes are alike.
+    """Describe each node and say whether the nodes are alike. Takes five seconds to watch Ray's own daemons.
 
-    Ray's own daemons are watched for five seconds.
-
-    The exit code is 3 when a node cannot take part, 1 when nodes differ.
+    The exit code is 3 if a node cannot take part, 1 if nodes differ.
     """
     with nodes.connected(address) as ray:
         checked = _check(ray)
@@ -78,7 +76,7 @@ def check(
 
 
 def _check(ray: ModuleType) -> list[_Checked]:
-    """Ask every node, one after another for the clock, then all at once for their daemons."""
+    """Ask the nodes for their clocks one after another, then for their daemons all at once."""
     found = []
     for node in nodes.alive_nodes(ray):
         try:
@@ -132,21 +130,19 @@ def _print_json(checked: list[_Checked], alike: list[str], notes: list[str], pro
 
 
 def _print(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:
-    rows = []
-    for row in (_row(each) for each in checked if each.node.facts):
-        daemons = sum(row["daemons_cpu_share"].values())
-        rows.append(
-            [
-                row["node"],
-                row["cpu_model"],
-                str(row["cpus"]),
-                format_bytes(row["memory_bytes"]),
-                row["kernel"],
-                f"{row['clock_s'] * 1000:+.0f} ms",
-                f"{row['bakeoff']}, {row['engine']}",
-                f"{daemons:.1%}",
-            ]
-        )
+    rows = [
+        [
+            row["node"],
+            row["cpu_model"],
+            str(row["cpus"]),
+            format_bytes(row["memory_bytes"]),
+            row["kernel"],
+            f"{row['clock_s'] * 1000:+.0f} ms",
+            f"{row['bakeoff']}, {row['engine']}",
+            f"{sum(row['daemons_cpu_share'].values()):.1%}",
+        ]
+        for row in (_row(each) for each in checked if each.node.facts)
+    ]
     if rows:
         print_table(["node", "CPU", "CPUs", "memory", "kernel", "clock", "bakeoff, engine", "daemons"], rows)
     for text in problems:

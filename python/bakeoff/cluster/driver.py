@@ -1,7 +1,7 @@
-"""Run a study over the nodes of a cluster: one worker a node, whole epochs given out and taken back as they end.
+"""Runs a study over the nodes of a cluster: one worker per node, which gets whole epochs and returns them.
 
-The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.study_run`); here are its hosts.
-A node is a block: all arms of an epoch are measured on it. An epoch that is lost with its node is a discarded epoch.
+The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.study_run`); this module has its hosts.
+A node is a block: all arms of an epoch are measured on it. If a node is lost, its epoch is discarded.
 """
 
 import threading
@@ -36,7 +36,7 @@ from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
-from bakeoff.run.measuring import resolved
+from bakeoff.run.measuring import check_workloads, resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import (
     Before,
@@ -52,9 +52,8 @@ from bakeoff.run.resume import (
 )
 from bakeoff.run.runner import Invocation, begin_notes
 from bakeoff.run.study_run import StudyRun
-from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers.paths import work_root
-from bakeoff.spec import Origin, Study
+from bakeoff.spec import Study
 from bakeoff.spec.server_name import is_url
 from bakeoff.stats.differences import AllAnswers
 from bakeoff.stats.model import Analysis
@@ -75,9 +74,9 @@ def run_over_cluster(
     listener: Listener,
     stop: threading.Event,
 ) -> tuple[RunDirectory, Analysis]:
-    """Run a study on the nodes of a cluster to its end, otherwise as `bakeoff.run.runner.run_study`.
+    """Run a study on the nodes of a cluster to its end, like `bakeoff.run.runner.run_study`.
 
-    A new run directory is made in `runs_root` on this machine; a resumed run continues on whatever nodes there are.
+    The run directory is on this machine; a resumed run continues on whatever nodes there are.
     """
     resume = asked.resume
     refuse_running_servers(study)
@@ -123,13 +122,9 @@ def run_over_cluster(
 
 
 def refuse_running_servers(study: Study) -> None:
-    """Refuse what would need a password on the nodes: a task's arguments are no place for one.
-
-    Raises:
-        SpecError: a server, or the source of the data, is a running server.
-    """
+    """Raise SpecError for running servers: they need passwords, which must not travel in a task's arguments."""
     for arm in study.arms:
-        if arm.server.origin is Origin.URL or is_url(arm.data.source):
+        if arm.server.is_running or is_url(arm.data.source):
             raise SpecError(
                 f"--ray: {arm.label} is a running server or takes its data from one, and passwords do not travel to "
                 "nodes.",
@@ -139,11 +134,7 @@ def refuse_running_servers(study: Study) -> None:
 
 
 def require_cluster_run(run: RunDirectory) -> None:
-    """Refuse to go on over a cluster with a run of one machine.
-
-    Raises:
-        ResultsError: it is one, or a bisection, whose arms join on one machine only.
-    """
+    """Raise ResultsError for a run of one machine, or a bisection, whose arms join on one machine only."""
     if run.study().question.adds_arms or any(not run.outcome(epoch).host for epoch in run.finished_epochs()):
         raise ResultsError(
             f"run {run.name} was measured on one machine.", hint=f"Go on there: bakeoff run --resume {run.name}"
@@ -151,11 +142,7 @@ def require_cluster_run(run: RunDirectory) -> None:
 
 
 def smallest_share(nodes: Sequence[Node]) -> MemoryShare:
-    """What every server is given on all nodes: what fits on the smallest.
-
-    Raises:
-        HostError: not even two servers fit on one of them.
-    """
+    """Return the memory that fits on the smallest node; raise HostError if not even two servers fit on one."""
     shares = []
     for node in nodes:
         if node.facts["share"] is None:
@@ -166,12 +153,9 @@ def smallest_share(nodes: Sequence[Node]) -> MemoryShare:
 
 
 def kept_share(run: RunDirectory | None, nodes: Sequence[Node]) -> MemoryShare | None:
-    """What every server of a resumed run was given; None when there is no such run, or nothing was given yet.
+    """Return the memory that a resumed run gave its servers, or None.
 
-    A node that the run knows already had room for it, and is the same machine (`_check_machines`).
-
-    Raises:
-        HostError: it does not fit on a node that is new to the run.
+    Raise HostError if that does not fit on a node that is new to the run. Known nodes are the same machines as before.
     """
     kept = kept_memory(run) if run else None
     if not (run and kept):
@@ -192,11 +176,7 @@ def kept_share(run: RunDirectory | None, nodes: Sequence[Node]) -> MemoryShare |
 
 
 def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
-    """Refuse a node whose name another machine had.
-
-    Raises:
-        ResultsError: processors or memory are not those of the node's epochs.
-    """
+    """Raise ResultsError if a node has the name of another machine."""
     known = run.machines()
     for node in nodes:
         then = known.get(node.name)
@@ -212,13 +192,10 @@ class _Remote:
     """A node's worker.
 
     Attributes:
-        actor: Ray's handle.
-        ready: its data is loaded.
-        epochs: given to it so far.
+        epochs: number given to it so far.
         compared: it has finished a valid epoch, in which its servers held the same rows.
-        order: the epoch that it measures, and the writer that was made for it.
-        asked_s: when it was last asked what happens.
-        begun: of the order, by this machine's clocks.
+        order: the epoch that it measures; `writer` was made for it, and `begun` is its start by this machine's clocks.
+        asked_s: when it was last asked for reports.
     """
 
     node: Node
@@ -237,12 +214,7 @@ class _Remote:
 
 @dataclass
 class RayHosts:
-    """The `Hosts` of a run over a cluster.
-
-    Attributes:
-        study: with the builds of the first host, from `prepare` on.
-        resource: of which each worker takes one; empty: none.
-    """
+    """The `Hosts` of a run over a cluster. Each worker takes one of `resource`, unless it is empty."""
 
     ray: ModuleType
     run: RunDirectory
@@ -256,10 +228,8 @@ class RayHosts:
     _waiting: dict[Any, tuple[_Remote, str]] = field(default_factory=dict)
     _first: Ready | None = None
 
-    # ---- workers -------------------------------------------------------------------------------------------------
-
     def prepare(self, nodes: Sequence[Node]) -> int:
-        """Start a worker on each node; return the builds, once a first host has loaded its data.
+        """Start a worker on each node; return the number of builds once a first host has loaded its data.
 
         The first decides how many builds fit into the budget; the others load as many while it measures its pilot.
 
@@ -269,8 +239,9 @@ class RayHosts:
         """
         for node in nodes:
             self._remotes.append(_Remote(node, self._actor(Worker, node)))
+        taken = f", perhaps because another program has taken the resource {self.resource}" if self.resource else ""
         for remote in self._remotes:
-            get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{_taken(self.resource)}")
+            get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{taken}")
         known = self.before.plan is not None
         waiting = list(self._remotes)
         while self._first is None:
@@ -287,7 +258,7 @@ class RayHosts:
         return self._first.builds
 
     def _actor(self, kind: type, node: Node) -> Any:  # noqa: ANN401
-        """Start an actor on a node, and take the node for this run."""
+        """Start an actor on a node. Its name reserves the node for this run."""
         needs = {"resources": {self.resource: 1}} if self.resource else {}
         options = on_node(self.ray, node, name=f"bakeoff-{node.id}", **needs)
         actor = self.ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(kind)
@@ -304,24 +275,20 @@ class RayHosts:
         self._waiting[remote.actor.prepare.remote(preparation)] = (remote, "prepare")
 
     def close(self) -> None:
-        """End every worker: servers stop, files go. One that does not answer is killed, and its servers with it."""
+        """Stop every worker with its servers, by force if it does not answer."""
         closing = [(remote, remote.actor.close.remote()) for remote in self._remotes]
         self.ray.wait([reference for _, reference in closing], num_returns=len(closing), timeout=_CLOSE_S)
         for remote, _ in closing:
             with suppress(self.ray.exceptions.RayError):  # the cluster itself may be lost
                 self.ray.kill(remote.actor)
 
-    # ---- `bakeoff.run.study_run.Hosts` ------------------------------------------------------------------------------
-
     def free(self) -> int:
-        """Workers that are ready and measure nothing."""
-        return sum(1 for remote in self._remotes if self._is_free(remote))
+        return sum(map(self._is_free, self._remotes))
 
     def _is_free(self, remote: _Remote) -> bool:
         return remote.ready and not remote.left_out and remote.order is None
 
     def busy(self) -> bool:
-        """Whether a worker loads or measures."""
         return any(what in ("prepare", "measure") for _, what in self._waiting.values())
 
     def begin(self, order: EpochOrder) -> None:
@@ -339,7 +306,7 @@ class RayHosts:
 
         Raises:
             Interrupted: the user ended the run.
-            BakeoffError: what would be the same in every epoch.
+            BakeoffError: an error that every epoch would meet.
         """
         while True:
             if self.stop.is_set():
@@ -365,21 +332,17 @@ class RayHosts:
                     return self._receive(remote, value)
 
     def leave_out(self, host: str) -> bool:
-        """Give a host no further epochs; whether others are left, ready or still loading."""
+        """Give a host no further epochs; return whether others are left, ready or still loading."""
         for remote in self._remotes:
             if remote.node.name == host and not remote.left_out:
                 remote.left_out = True
                 self.listener.note(f"{host} is left out from now on")
         return any(not remote.left_out for remote in self._remotes)
 
-    # ---- what comes back -------------------------------------------------------------------------------------------
-
     def _welcome(self, remote: _Remote, answer: Answer) -> None:
-        """Note that a worker has loaded its data, or leave its node out while another is ready or loads.
+        """Note that a worker has loaded its data.
 
-        Raises:
-            BakeoffError: what would be the same on every node, or other data or servers than those of the first; no
-                other node is ready or loads.
+        If that failed, leave its node out while another is ready or loads; otherwise raise the error.
         """
         name = remote.node.name
         if answer.stopped:
@@ -401,11 +364,7 @@ class RayHosts:
         remote.ready = True
 
     def _check_same(self, name: str, ready: Ready) -> None:
-        """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs.
-
-        Raises:
-            RunInvalid, ResultsError: it has.
-        """
+        """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs."""
         check_versions(self.before, ready.versions)
         first = self._first or ready
         if ready.versions != first.versions:
@@ -436,12 +395,6 @@ class RayHosts:
                 raise RunInvalid(f"node {name} has loaded other rows than the first node: {other[-1]}.")
 
     def _receive(self, remote: _Remote, answer: Answer) -> EpochDone | None:
-        """Write an epoch that has come back.
-
-        Raises:
-            BakeoffError: what would be the same in every epoch.
-            Interrupted: the worker was ended.
-        """
         if answer.stopped:
             raise Interrupted
         if isinstance(answer.error, HostError):
@@ -455,7 +408,7 @@ class RayHosts:
         return parcel.done
 
     def _lose(self, remote: _Remote, reason: str) -> EpochDone | None:
-        """Count the epoch of a lost worker as discarded; None: it had none."""
+        """Discard the epoch of a lost worker, if it had one."""
         remote.left_out = True
         self.listener.note(reason)
         order, writer, begun = remote.order, remote.writer, remote.begun
@@ -479,10 +432,7 @@ class RayHosts:
         remote.order = remote.writer = None
         return EpochDone(order.draft.epoch, remote.node.name)
 
-    # ---- what the user sees ----------------------------------------------------------------------------------------
-
     def _ask(self) -> None:
-        """Ask workers now and then what they do."""
         now = time.monotonic()
         for remote in self._remotes:
             works = not remote.left_out and (remote.order is not None or not remote.ready)
@@ -491,7 +441,7 @@ class RayHosts:
                 self._waiting[remote.actor.take.remote()] = (remote, "report")
 
     def _relay(self, remote: _Remote, reports: Reports) -> None:
-        """Pass on what a worker reports; rates of one node only, since all are shown in one place."""
+        """Pass on a worker's reports; rates of one node only, since all are shown in one place."""
         remote.asking = False
         name = remote.node.name
         for text in reports.notes:
@@ -508,11 +458,6 @@ class RayHosts:
             self.listener.stage(f"{name}: {reports.stage_text}{more}")
 
 
-def _taken(resource: str) -> str:
-    return f", perhaps because another program has taken the resource {resource}" if resource else ""
-
-
 def _named(error: BakeoffError, name: str) -> BakeoffError:
-    """An error of a node, with the node's name in front."""
     error.message = f"node {name}: {error.message}"
     return error

@@ -1,4 +1,4 @@
-"""Connect to a Ray cluster, name its nodes, choose those that measure, and say whether they are alike."""
+"""Connects to a Ray cluster, names its nodes, chooses those that measure, and compares them."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ import signal
 import socket
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -45,12 +45,11 @@ _OF_EVERY_NODE = ("memory", "object_store_memory")  # resources that Ray itself 
 
 @dataclass(frozen=True)
 class Node:
-    """A node that is alive.
+    """A live node.
 
     Attributes:
-        name: the name it was started with (`--node-name`), else its host name; unique.
-        id: Ray's.
-        facts: as `worker.facts`; empty before it was asked.
+        name: unique; the name it was started with (`--node-name`), else its host name.
+        facts: as `worker.facts`; empty until asked.
     """
 
     name: str
@@ -60,21 +59,16 @@ class Node:
 
     @property
     def host(self) -> Host:
-        """The machine."""
         return Host.model_validate(self.facts["host"])
 
     @property
     def may_measure(self) -> bool:
-        """It offers a CPU or a resource of one's own; without, as a head with `--num-cpus 0`, it only leads."""
+        """Whether it offers a CPU or a custom resource; a head with `--num-cpus 0` only leads."""
         return any(name not in _OF_EVERY_NODE and not name.startswith("node:") for name in self.resources)
 
 
 def import_ray(address: str) -> Any:  # noqa: ANN401 — there may be no such module
-    """Ray, imported now, to be a driver of the cluster at an address.
-
-    Raises:
-        HostError: it is not installed.
-    """
+    """Import Ray and set it up as a driver of the cluster at an address; raise HostError if it is not installed."""
     # Ray looks for its token by itself, but its own client only where the mode is set.
     by_client = (address if address != RUNNING else os.environ.get("RAY_ADDRESS", "")).startswith(_CLIENT)
     set_here = _QUIET | ({"RAY_AUTH_MODE": "token"} if by_client and _has_token() else {})
@@ -87,21 +81,13 @@ def import_ray(address: str) -> Any:  # noqa: ANN401 — there may be no such mo
 
 
 def _has_token() -> bool:
-    """Whether there is a token, where Ray looks for it."""
     path = os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")
     return "RAY_AUTH_TOKEN" in os.environ or Path(path).expanduser().is_file()
 
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Be a driver of a cluster; one that is started here ends with the block, and its files are removed.
-
-    Args:
-        address: as in `Nodes`.
-
-    Raises:
-        HostError: no Ray, or no cluster there.
-    """
+    """Connect as a driver of a cluster; raise HostError if that fails. A cluster started here ends with the block."""
     ray = import_ray(address)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     session: Path | None = None
@@ -125,7 +111,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _find(address: str) -> str:
-    """Where the cluster is; `auto` becomes `local` where no cluster is known."""
+    """Turn `auto` into the address of a known cluster, or `local`."""
     if address != RUNNING:
         return address
     if named := os.environ.get("RAY_ADDRESS"):
@@ -161,7 +147,7 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Ray's message in a line; of a traceback in it the last one."""
+    """Shorten Ray's message to one line, the last one of a traceback."""
     text = str(error).strip()
     if "Traceback" in text:
         text = text.splitlines()[-1]
@@ -169,7 +155,7 @@ def _reason(error: Exception) -> str:
 
 
 def _end_idle_daemons() -> None:
-    """End what Ray starts beside its raylet and GCS and nothing here uses, which takes as much CPU time as they do."""
+    """End daemons that nothing here uses, and that take as much CPU time as the raylet and the GCS."""
     ended = []
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -180,7 +166,7 @@ def _end_idle_daemons() -> None:
 
 
 def _require_listener(address: str) -> None:
-    """Ray itself would wait for minutes for a head that is not there."""
+    """Check that something listens there; Ray would wait for minutes."""
     host, _, port = address.removeprefix(_CLIENT).rpartition(":")
     if not host or not port.isdecimal():  # auto, local
         return
@@ -198,18 +184,14 @@ def _unreachable(address: str, reason: str) -> HostError:
 
 
 def _remove_old_sessions() -> None:
-    """Remove what killed bakeoffs have left of clusters that they had started."""
+    """Remove the files of clusters that killed bakeoffs had started."""
     for folder in _TMP.glob(f"{_SESSION}*"):
         owner = re.match(rf"{_SESSION}(\d+)-", folder.name)
         if owner and not psutil.pid_exists(int(owner[1])) and folder.stat().st_uid == os.geteuid():
             shutil.rmtree(folder, ignore_errors=True)
 
 
-# ---- nodes -----------------------------------------------------------------------------------------------------------
-
-
 def alive_nodes(ray: ModuleType) -> list[Node]:
-    """Every node that is alive, by name."""
     found = [each for each in ray.nodes() if each["Alive"]]
     names = Counter(map(_own_name, found))
     nodes = []
@@ -226,11 +208,7 @@ def _own_name(node: Mapping[str, Any]) -> str:
 
 
 def choose(nodes: Sequence[Node], wanted: Nodes) -> list[Node]:
-    """The nodes that measure: without a resource all that offer a CPU (a head with `--num-cpus 0` only leads).
-
-    Raises:
-        SpecError: there are none, or fewer than asked for.
-    """
+    """Return the nodes that measure, those that offer the resource or a CPU; raise SpecError if there are too few."""
     resource = wanted.resource or "CPU"
     fitting = [node for node in nodes if node.resources.get(resource, 0) >= 1]
     if not fitting:
@@ -247,17 +225,13 @@ def choose(nodes: Sequence[Node], wanted: Nodes) -> list[Node]:
 
 
 def on_node(ray: ModuleType, node: Node, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Options of a task or an actor that runs on this node and nowhere else, and is never tried again."""
+    """Return options of a task or an actor that runs only on this node and is never retried."""
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
     return {"num_cpus": 0, "scheduling_strategy": strategy, **more}
 
 
 def ask_facts(ray: ModuleType, nodes: Sequence[Node], study: Study | None = None) -> list[Node]:
-    """The nodes with their facts.
-
-    Raises:
-        HostError: one does not answer, or has no bakeoff.
-    """
+    """Return the nodes with their facts; raise HostError if one does not answer or has no bakeoff."""
     from ray.util import scheduling_strategies  # noqa: F401 — `on_node` finds it in ray.util
 
     text = study.model_dump_json() if study else None
@@ -270,11 +244,7 @@ def ask_facts(ray: ModuleType, nodes: Sequence[Node], study: Study | None = None
 
 
 def get(ray: ModuleType, name: str, reference: Any, *, what: str) -> Any:  # noqa: ANN401
-    """The value of a call.
-
-    Raises:
-        HostError: the node, or the call, failed or does not answer.
-    """
+    """Return the value of a call; raise HostError if the node or the call fails or does not answer."""
     try:
         return ray.get(reference, timeout=_ANSWER_S)
     except ray.exceptions.GetTimeoutError:
@@ -289,20 +259,13 @@ def get(ray: ModuleType, name: str, reference: Any, *, what: str) -> Any:  # noq
 
 
 def last_words(error: BaseException) -> str:
-    """The last line of Ray's explanation, which is the error itself."""
+    """Return the last line of Ray's explanation, which is the error itself."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:200].rstrip(".") if lines else type(error).__name__
 
 
-# ---- whether they fit together ---------------------------------------------------------------------------------------
-
-
 def require_same_programs(nodes: Sequence[Node]) -> None:
-    """Refuse nodes whose bakeoff or engine is another than here.
-
-    Raises:
-        HostError: one is, or has no engine; the message names it.
-    """
+    """Raise HostError for a node whose bakeoff or engine differs from ours."""
     here = worker.facts()
     for node in nodes:
         if node.facts["problem"] and not node.facts["engine"]:
@@ -322,13 +285,12 @@ def _version(facts: Mapping[str, Any]) -> str:
 
 
 def _engine(facts: Mapping[str, Any]) -> str:
-    """Version and commit; checkouts of one commit may be built on each machine."""
     engine = facts["engine"]
     return f"{engine.get('engine', 'missing')} ({engine.get('build', {}).get('commit', '')})"
 
 
 def differences(nodes: Sequence[Node]) -> list[str]:
-    """How the nodes that may measure differ in what decides speed, a sentence each; none: they are alike."""
+    """Describe how the nodes that may measure differ in what decides speed, one sentence each."""
     sentences = []
     measuring = [node for node in nodes if node.may_measure]
     for label, of in _DECIDING:
@@ -342,7 +304,7 @@ def differences(nodes: Sequence[Node]) -> list[str]:
 
 
 def one_machine(nodes: Sequence[Node]) -> list[str]:
-    """Nodes that are on one machine, a sentence for each; none: they are on machines of their own."""
+    """Describe which nodes share a machine."""
     by_boot: dict[str, list[str]] = {}
     for node in nodes:
         by_boot.setdefault(str(node.facts["boot"]), []).append(node.name)
@@ -353,14 +315,10 @@ def one_machine(nodes: Sequence[Node]) -> list[str]:
     ]
 
 
-def _rounded_memory(host: Host) -> str:
-    return format_bytes(round(host.memory_bytes / 2**30) * 2**30)
-
-
-_DECIDING = (
+_DECIDING: tuple[tuple[str, Callable[[Host], str]], ...] = (
     ("CPU models", lambda host: host.cpu_model),
     ("CPUs", lambda host: f"{host.cpus_usable}"),
-    ("memories", _rounded_memory),
+    ("memories", lambda host: format_bytes(round(host.memory_bytes / 2**30) * 2**30)),
     ("kernels", lambda host: host.kernel),
     ("frequency governors", lambda host: host.governor or "none"),
 )

@@ -1,4 +1,4 @@
-"""What runs on a node of a cluster: facts about it, its data loaded once, whole epochs, each returned as an archive.
+"""The part of a run on one node: facts about it, its data loaded once, whole epochs, each returned as an archive.
 
 Nothing here imports Ray: `bakeoff.cluster.driver` makes an actor of `Worker`. Its process is the parent of all servers
 of the node, and the kernel kills them when it ends (`bakeoff.servers.process`).
@@ -26,42 +26,34 @@ from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.files import sync_file_system
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
-from bakeoff.run.arms import MemoryShare, max_servers_for_aio, prepare_arms, share_memory
+from bakeoff.run.arms import MemoryShare, download_reporter, max_servers_for_aio, prepare_arms, share_memory
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader
-from bakeoff.run.measuring import resolved
+from bakeoff.run.measuring import check_workloads, resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import script_digests, setup_digests, versions_of
 from bakeoff.run.runner import LOADING_SHARE, before_epochs, builds_of, load
-from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import boot_id, work_root
 from bakeoff.servers.profile import OF_THE_MACHINE
 from bakeoff.spec import Study
 from bakeoff.stats.progress import Listener
 
-# Parts of file names: one that holds another stands before it.
+# Parts of file names, in the order in which they are tried.
 _DAEMONS = (
-    "raylet",
-    "gcs_server",
-    "ray::DashboardAgent",
-    "ray::RuntimeEnvAgent",
-    "dashboard",
-    "log_monitor",
-    "monitor",
-)
+    "raylet", "gcs_server", "ray::DashboardAgent", "ray::RuntimeEnvAgent", "dashboard", "log_monitor", "monitor"
+)  # fmt: skip
 _OWN_NICENESS = 0
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call of a worker's method gives back; an error is a value, so that Ray does not wrap it.
+    """Result of a worker's method; an error is a value, so that Ray does not wrap it.
 
     Attributes:
-        value: None when it failed or was stopped.
+        value: None if it failed or was stopped.
         stopped: the user ended the run meanwhile.
     """
 
@@ -71,10 +63,9 @@ class Answer:
 
 
 def facts(study: str | None = None) -> dict[str, Any]:
-    """What this node is, in types that every version of bakeoff understands.
+    """Describe this node in types that every version of bakeoff understands.
 
-    Args:
-        study: as JSON; its servers' share of this machine's memory is then reported, or why they do not fit.
+    With a study as JSON it says how much memory the servers can have here, or why they do not fit.
     """
     found: dict[str, Any] = {
         "bakeoff": bakeoff_version(),
@@ -104,7 +95,7 @@ def facts(study: str | None = None) -> dict[str, Any]:
 
 
 def daemons_cpu_s() -> dict[str, float]:
-    """CPU seconds so far of Ray's daemons on this node, by the name of each."""
+    """Return the CPU seconds so far of Ray's daemons on this node, by name."""
     found: dict[str, float] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -117,7 +108,7 @@ def daemons_cpu_s() -> dict[str, float]:
 
 
 def rest_and_measure_daemons(seconds: float) -> dict[str, float]:
-    """Shares of one CPU that Ray's daemons take while nothing else is asked of this node, by name."""
+    """Return the shares of one CPU that Ray's daemons take while the node is idle, by name."""
     before, begin = daemons_cpu_s(), time.monotonic()
     time.sleep(seconds)
     took_s = time.monotonic() - begin
@@ -130,8 +121,7 @@ class Preparation:
 
     Attributes:
         study: with the builds that all hosts have, unless this is the first host.
-        name: the node's.
-        share: what every server is given, the same on all hosts.
+        share: of memory, the same on all hosts.
         first: this host decides how many builds fit into the budget, and compares the answers of captures.
     """
 
@@ -143,11 +133,10 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker that has loaded its data.
+    """Description of a worker that has loaded its data.
 
     Attributes:
-        versions: of each arm's binaries.
-        setups: digests of each arm's binary and options, but for options that depend on the machine.
+        setups: digest of each arm's binary and options, except those that depend on the machine.
         scripts: digests of scripts and captures that are files, by path.
         rows: `rows/N.json` by build: equal on every host.
         files: archive of what loading has written (`builds/`, `rows/`, `answers.json`).
@@ -163,7 +152,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Parcel:
-    """An epoch that was measured: its directory, and with a pilot `plan.json` and `pilot.json`, as an archive."""
+    """A measured epoch: its directory, and with a pilot `plan.json` and `pilot.json`, as an archive."""
 
     done: EpochDone
     files: bytes
@@ -171,7 +160,7 @@ class Parcel:
 
 @dataclass
 class Reports(Listener):
-    """A listener that keeps what happens until the driver asks for it."""
+    """A listener that keeps notes, and the latest of everything else, until the driver asks for them."""
 
     stage_text: str = ""
     notes: list[str] = field(default_factory=list)
@@ -179,23 +168,19 @@ class Reports(Listener):
     amounts: dict[str, tuple[int, int | None, str]] = field(default_factory=dict)
 
     def stage(self, text: str) -> None:
-        """Keep the latest."""
         self.stage_text = text
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """Keep the latest of each label."""
         self.amounts[label] = (done, total, unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Keep the latest of each arm."""
         self.rates[cell, arm] = per_s
 
     def note(self, text: str) -> None:
-        """Keep all."""
         self.notes.append(text)
 
     def take(self) -> "Reports":
-        """What has happened since the last call."""
+        """Return what has happened since the last call."""
         taken = Reports(self.stage_text, list(self.notes), dict(self.rates), dict(self.amounts))
         del self.notes[: len(taken.notes)]
         self.rates.clear()
@@ -217,7 +202,6 @@ class Worker:
             Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
 
     def pid(self) -> int:
-        """This process: the parent of the node's servers."""
         return os.getpid()
 
     def prepare(self, preparation: Preparation) -> Answer:
@@ -229,15 +213,12 @@ class Worker:
         return self._answer(lambda: self._measure(order))
 
     def take(self) -> Reports:
-        """What has happened since the last call."""
         return self._reports.take()
 
     def end(self) -> None:
-        """Break off what runs now."""
         self._stop.set()
 
     def close(self) -> None:
-        """Stop all servers and remove their files."""
         self._stop.set()
         self._open.close()
 
@@ -296,14 +277,14 @@ class Worker:
 
 
 def reset_niceness() -> None:
-    """Ray starts workers at niceness 15, which servers would inherit; without privileges it stays."""
+    """Undo niceness 15 of Ray's workers, which servers would inherit, if privileges allow."""
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 — numbers, not paths; each thread has a niceness
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, int(thread), _OWN_NICENESS)
 
 
 def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, ...] = ()) -> bytes:
-    """An archive of a folder's files, by their paths in it."""
+    """Archive a folder's files."""
     names = only or sorted(path.name for path in folder.iterdir() if path.name not in leave_out)
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
@@ -313,15 +294,10 @@ def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, .
 
 
 def unpack(content: bytes, folder: Path, *, replaces: bool = True) -> None:
-    """Write an archive's files below a folder; `outcome.json`, which says that the others are complete, is the last.
+    """Write an archive's files below a folder, `outcome.json` last, since it says that the others are complete.
 
-    All are on the disk before the first has its name, and all names are when it returns. Each takes one sync for all
-    files: one for each file is most of a driver's time.
-
-    Args:
-        content: as `pack` gives.
-        folder: there already.
-        replaces: False: files that are there stay as they are.
+    All are on disk before the first gets its name. One sync serves all files, because one for each would be most of
+    a driver's time. Without `replaces`, existing files stay as they are.
     """
     files = {folder / path: data for path, data in _members(content)}
     parts = {

@@ -1,1 +1,1 @@
-"""Explain a difference: costs per event, profiles, waits and plans (docs/explain.md)."""
+"""Explain a difference: costs per event, profiles, waits and plans (docs/reference/explain.md)."""

@@ -21,7 +21,7 @@ from bakeoff.results import EpochWriter, RunDirectory
 from bakeoff.run.epoch import Epoch, Interrupted, Watch, broken_off
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.measuring import UnreliableCountError
-from bakeoff.spec import Origin, Study
+from bakeoff.spec import Study
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
@@ -131,7 +131,7 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
         )
     # A running server gets no verdict, so only `--arms` can name one.
     in_question = [arm for arm in study.arms if arm.name in (explaining.arms or ())]
-    if running := [str(arm.server) for arm in in_question if arm.server.origin is Origin.URL]:
+    if running := [str(arm.server) for arm in in_question if arm.server.is_running]:
         raise SpecError(
             f"explain: nothing of a running server is read, logged or changed, since others use it: "
             f"{' and '.join(running)}.",

@@ -1,7 +1,9 @@
-"""Parts of the section "Why": which setting carries a difference, how the plans differ, what the servers wait for."""
+"""Parts of the section "Why": how plans differ, and what the servers wait for."""
 
 from collections.abc import Sequence
 from itertools import chain
+from operator import itemgetter
+from typing import Any
 
 from bakeoff.explain.explained import Explained, Pair
 from bakeoff.explain.waits_and_plans import (
@@ -17,7 +19,7 @@ from bakeoff.explain.waits_and_plans import (
 )
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Fold, Prose, Row, Section, Table, Value, step_rows
+from bakeoff.report.view import Column, Fold, Prose, Section, Table, Value, step_rows
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Estimate
 from bakeoff.units import shortened
@@ -32,7 +34,6 @@ _VALUE_MAX = 60
 
 
 def plans_section(context: Context) -> Section | None:
-    """The statements of each cell whose plans differ, with both plans, and how many are the same or unknown."""
     explained = context.once(Explained)
     epochs = explained.recorded(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
     by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
@@ -45,26 +46,22 @@ def plans_section(context: Context) -> Section | None:
             continue
         recorded = known[-1].statements.values()
         statements = [each for each in recorded if each.plans[baseline] and each.plans[contender]]
-        unexplained = _unexplained(len(recorded) - len(statements))
+        left = len(recorded) - len(statements)
+        unexplained = f" One server cannot explain {numbers.counted(left, 'statement')}." if left else ""
         other = [each for each in statements if _differ(each, baseline, contender)]
         where = _where(context, cell, baseline, contender)
         if not other:
-            if said := " ".join(filter(None, [_same(len(statements)), unexplained])):
-                parts.append(Prose(text=f"{where}: {said}"))
+            same = f" {numbers.counted(len(statements), 'statement')}, no plan differs." if statements else ""
+            if same or unexplained:
+                parts.append(Prose(text=f"{where}:{same}{unexplained}"))
             continue
         name = _id("plan", cell, baseline, contender)
-        tables = [
+        tables = (
             _plan_parts(context, f"{name}-{at}", each, baseline, contender)
             for at, each in enumerate(other[:_PLANS_SHOWN])
-        ]
-        parts.append(
-            Section.of(
-                where,
-                Prose(text=f"{len(other)} of {len(statements)} statements have another plan. {unexplained}".rstrip()),
-                *chain(*tables),
-                in_terminal=True,
-            )
         )
+        said = f"{len(other)} of {len(statements)} statements have another plan.{unexplained}"
+        parts.append(Section.of(where, Prose(text=said), *chain(*tables), in_terminal=True))
     differ = any(isinstance(part, Section) for part in parts)
     return Section.of("Plans", *parts, anchor="why-plans", in_terminal=differ)
 
@@ -75,31 +72,17 @@ def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
     return others[0] != others[1] or (all(others) and plans.plans[baseline] != plans.plans[contender])
 
 
-def _same(count: int) -> str:
-    if not count:
-        return ""
-    return "1 statement, the same plan." if count == 1 else f"{count} statements, all with the same plans."
-
-
-def _unexplained(count: int) -> str:
-    if not count:
-        return ""
-    statements, are = ("1 statement", "is") if count == 1 else (f"{count} statements", "are")
-    return f"{statements} that one server cannot explain {are} left out."
-
-
 def _plan_parts(
     context: Context, name: str, plans: StatementPlans, baseline: str, contender: str
 ) -> list[Table | Fold]:
     arms = baseline, contender
     rows = step_rows(plans.plans.get(arm, ()) for arm in arms)
     if plans.rows_read:
-        rows.append(Row.of("rows read", *(numbers.count(plans.rows_read.get(arm, 0.0)) for arm in arms)))
+        rows.append(("rows read", *(numbers.count(plans.rows_read.get(arm, 0.0)) for arm in arms)))
     columns = ("step", *(context.labels[arm] for arm in arms))
-    steps = step_rows(plans.analyzed.get(arm, ()) for arm in arms)
-    done = Table(id=f"{name}-run", columns=columns, rows=tuple(steps), all_text=True)
+    done = Table.listed(f"{name}-run", columns, step_rows(plans.analyzed.get(arm, ()) for arm in arms))
     return [
-        Table(id=name, columns=columns, rows=tuple(rows), all_text=True, note=shortened(plans.text, _SQL_MAX)),
+        Table.listed(name, columns, rows, note=shortened(plans.text, _SQL_MAX)),
         Fold(title="What the steps did (EXPLAIN ANALYZE)", content=done),
     ]
 
@@ -108,17 +91,11 @@ def _plan_parts(
 
 
 def waits_section(context: Context) -> Section | None:
-    """Waits and stages that differ, in ns per event, and what the instruments cost."""
     explained = context.once(Explained)
     parts = [part for pair, found in explained.waits.items() for part in _waits_of(context, found, pair)]
     epochs = explained.recorded(WAITS, WAITS_DOCUMENT, dict[str, CellWaits])
-    missing = dict.fromkeys(
-        sentence
-        for by_arm in epochs.values()
-        for by_cell in by_arm.values()
-        for found in by_cell.values()
-        for sentence in found.missing
-    )
+    recorded = (found for by_arm in epochs.values() for by_cell in by_arm.values() for found in by_cell.values())
+    missing = dict.fromkeys(sentence for found in recorded for sentence in found.missing)
     return Section.of(
         "Waits",
         *explained.notes(WAITS),
@@ -132,75 +109,66 @@ def waits_section(context: Context) -> Section | None:
 
 def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> list[Table | Fold | Prose | None]:
     where = _where(context, *pair)
-    labels = context.labels[pair.baseline], context.labels[pair.contender]
-    columns = ("wait", *labels, "difference", "ratio", "finding")
-    rows = [_wait_row(each, where) for each in found]
-    if not rows:
+    if not found:
         return [Prose(text=f"{where}: no waits.")]
+
+    def table(name: str, waits: Sequence[WaitDifference], **fields: Any) -> Table:  # noqa: ANN401
+        return Table.of(
+            name,
+            waits,
+            Column("wait", lambda each: each.name),
+            Column(context.labels[pair.baseline], lambda each: _form(each)(each.baseline)),
+            Column(context.labels[pair.contender], lambda each: _form(each)(each.contender)),
+            Column("difference", _difference),
+            Column("ratio", lambda each: each.ratio or "–", _ratio, wide=True),
+            Column("finding", _finding),
+            **fields,
+        )
+
     note = (
         f"Per event, {numbers.restarts(found[0].difference.n)} with instruments: waits of threads that serve clients, "
         "and file waits of all threads. Findings are corrected for the number of waits (Holm). Waits nest and overlap, "
         "so they do not add up to the time of an event."
     )
-    name = _id("waits", *pair)
-    shown = Table(
-        id=name, group_title="cell", columns=columns, rows=tuple(rows[:_WAITS_SHOWN]), note=note, wide=("ratio",)
-    )
-    rest = rows[_WAITS_SHOWN:]
-    folded = Table(id=f"{name}-rest", columns=columns, rows=tuple(rest), page_only=True)
-    return [shown, Fold(title=f"{len(rest)} other waits of {where}", content=folded)]
+    name, rest = _id("waits", *pair), found[_WAITS_SHOWN:]
+    return [
+        table(name, found[:_WAITS_SHOWN], group=lambda _: where, group_title="cell", note=note),
+        Fold(title=f"{len(rest)} other waits of {where}", content=table(f"{name}-rest", rest, page_only=True)),
+    ]
 
 
-def _wait_row(each: WaitDifference, where: str) -> Row:
-    form = numbers.of_event if each.timed else numbers.count
-    finding = ""
-    if each.differs:
-        finding = "longer" if each.grows else "shorter"
-        if not each.timed:
-            finding = "more often" if each.grows else "less often"
-    return Row.of(
-        each.name,
-        form(each.baseline),
-        form(each.contender),
-        Value(
-            text=numbers.signed(each.difference.mean, form),
-            sub=numbers.signed_interval(each.difference.interval, form),
-        ),
-        _ratio(each.ratio),
-        finding,
-        group=where,
-    )
+def _form(each: WaitDifference) -> numbers.Form:
+    return numbers.of_event if each.timed else numbers.count
 
 
-def _ratio(ratio: Estimate | None) -> Value:
-    if ratio is None:
-        return Value(text="–")
+def _difference(each: WaitDifference) -> Value:
+    mean, interval = each.difference.mean, each.difference.interval
+    return Value(text=numbers.signed(mean, _form(each)), sub=numbers.signed_interval(interval, _form(each)))
+
+
+def _finding(each: WaitDifference) -> str:
+    words = ("longer", "shorter") if each.timed else ("more often", "less often")
+    return words[not each.grows] if each.differs else ""
+
+
+def _ratio(ratio: Estimate | str) -> Value:
+    if isinstance(ratio, str):
+        return Value(text=ratio)
     return Value(text=numbers.ratio_of(ratio), sub=numbers.interval(ratio.interval))
 
 
 def _cost_table(context: Context) -> Table:
-    """Throughput with the instruments relative to the valid epochs without, by cell and arm."""
+    """Throughput with the instruments relative to the valid epochs without."""
     counted, explaining = context.epoch_rates, epoch_rates(context.run.explaining(WAITS).slices())
-    rows = []
-    for (cell, arm), rates in explaining.items():
-        cost = instruments_cost(rates, counted.get((cell, arm), {}))
-        if cost:
-            rows.append(
-                Row.of(
-                    context.labels[arm],
-                    Value(
-                        text=numbers.change(cost.estimate.mean, cost.estimate.interval.half_width),
-                        sub=numbers.change_interval(cost.estimate.interval),
-                    ),
-                    group=context.cell_title(cell),
-                    slot=context.slots[arm],
-                )
-            )
-    return Table(
-        id="waits-cost",
+    costs = {key: instruments_cost(rates, counted.get(key, {})) for key, rates in explaining.items()}
+    return Table.of(
+        "waits-cost",
+        ((*key, cost.estimate) for key, cost in costs.items() if cost),
+        Column("arm", lambda each: context.labels[each[1]]),
+        Column("throughput with instruments", itemgetter(2), numbers.change_value),
+        group=lambda each: context.cell_title(each[0]),
+        slot=lambda each: context.slots[each[1]],
         group_title="cell",
-        columns=("arm", "throughput with instruments"),
-        rows=tuple(rows),
         note="Overhead of the instruments. Epochs with instruments do not count towards the verdict.",
     )
 

@@ -1,4 +1,4 @@
-"""What a run's explaining epochs found, read once for all sections that explain it."""
+"""What a run's explaining epochs found, read once for all sections."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
 
 def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:
-    """What the baseline and the contender have of a cell, by epoch."""
+    """Return what the baseline and the contender have of a cell, by epoch."""
     baseline, contender = (
         {epoch: by_arm[arm][pair.cell] for epoch, by_arm in epochs.items() if pair.cell in by_arm.get(arm, {})}
         for arm in (pair.baseline, pair.contender)
@@ -56,11 +56,7 @@ class Explained:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The pairs to explain: requested arms, the last ones first, then claims by their size.
-
-        Raises:
-            ResultsError: the study lacks a requested arm.
-        """
+        """The pairs to explain: requested arms, the last ones first, then claims by their size."""
         primary, mine, sizes = self._context.primary, self._context.analysis.baseline, dict[Pair, float]()
         for each in primary:
             if each.verdict.claims:
@@ -75,7 +71,7 @@ class Explained:
         return tuple(sorted(sizes, key=lambda pair: (-when.get((pair.baseline, pair.contender), 0), -sizes[pair])))
 
     def notes(self, kind: str) -> tuple[Prose, ...]:
-        """Why epochs of this kind are missing or fewer, a sentence each."""
+        """Return why epochs of this kind are missing or fewer."""
         notes = self._context.run.read("explain/notes.json", dict[str, list[str]]) or {}
         return tuple(Prose(text=note) for note in notes.get(kind, ()))
 
@@ -87,12 +83,11 @@ class Explained:
 
     @cached_property
     def profiles(self) -> dict[Pair, ProfileComparison]:
-        """Profiled pairs, in the order of `pairs`."""
         return self._compared(PROFILES, compare_profiles)
 
     @cached_property
     def pauses(self) -> dict[Pair, OffCpuComparison]:
-        """Pairs with recorded switches, likewise."""
+        """Pairs with recorded switches."""
         return self._compared(OFF_CPU, compare_off_cpu)
 
     def _compared(self, kind: str, compare: Callable[[_Profiles, _Profiles], T | None]) -> dict[Pair, T]:

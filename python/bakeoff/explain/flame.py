@@ -1,12 +1,12 @@
-"""CPU profiles: by part of the server and by function, with two flame graphs on one scale for each comparison.
-
-The graphs are HTML that needs no script to be seen; the page's one script (`templates/flame.js`) adds zoom and search.
-"""
+"""CPU profiles: tables by part of the server and by function, and two flame graphs on one scale."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter, itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -17,10 +17,12 @@ from bakeoff.explain.profiles import PMU_FILE, PROFILES
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.html import environment
-from bakeoff.report.view import Drawing, Row, Section, Table, Value
+from bakeoff.report.view import Column, Drawing, Section, Table, Value
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.stats.interval import Paired
 from bakeoff.units import format_ns, visible
+
+_Counted = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -39,7 +41,6 @@ _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the scr
 
 
 def profile_section(context: Context) -> Section | None:
-    """The first `COMPARISONS_MAX` profiled comparisons, or why there are none."""
     explained = context.once(Explained)
     counted = explained.recorded(PROFILES, PMU_FILE, dict[str, CellCounters]) if explained.profiles else {}
     shown = [*explained.profiles.items()][:COMPARISONS_MAX]
@@ -51,7 +52,7 @@ def profile_section(context: Context) -> Section | None:
 
 
 def title_of(context: Context, pair: Pair) -> str:
-    """The cell, and which two arms if there are more."""
+    """Name the cell, and the two arms if there are more."""
     title = context.cell_title(pair.cell)
     if len(context.study.arms) <= 2:
         return title
@@ -101,84 +102,74 @@ def _sentences(
 
 
 def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int) -> Table:
-    least = _GROUP_SHARE * max(found.all.baseline, found.all.contender)
-    rows = []
-    for name, cost in found.groups:
-        worthwhile = max(cost.baseline, cost.contender) >= least or abs(cost.difference.mean) >= _GROUP_SHARE * abs(
-            found.all.difference.mean
-        )
-        if worthwhile:
-            rows.append(Row.of(name, *_values(cost, found.all), share_of_all(cost, found.all)))
-    rows = [*rows[:_GROUPS_MAX], Row.of("all", *_values(found.all, found.all), "")]
-    return Table(
-        id=f"profile-{number}-parts",
-        columns=("part of the server", *labels, "difference", "95% interval", "of the difference"),
-        rows=tuple(rows),
+    whole = found.all
+    least = _GROUP_SHARE * max(whole.baseline, whole.contender), _GROUP_SHARE * abs(whole.difference.mean)
+    shown = [
+        (name, cost)
+        for name, cost in found.groups
+        if max(cost.baseline, cost.contender) >= least[0] or abs(cost.difference.mean) >= least[1]
+    ]
+    return Table.of(
+        f"profile-{number}-parts",
+        [*shown[:_GROUPS_MAX], ("all", whole)],
+        Column("part of the server", itemgetter(0)),
+        *cost_columns(labels, itemgetter(1), whole),
+        Column("of the difference", lambda each: share_of_all(each[1], whole) if each[1] is not whole else ""),
         note="CPU per event. Small: share of the arm's whole time. Intervals are over restarts and not corrected; "
         "those with · exclude 0.",
-        wide=("95% interval",),
     )
 
 
 def _functions_table(found: ProfileComparison, labels: tuple[str, str], number: int) -> Table:
-    rows = tuple(
-        Row.of(Value(text=each.name, sub=each.group), *_values(each.own, found.all), _signed(each.total))
-        for each in found.functions[:_FUNCTIONS_MAX]
-    )
-    return Table(
-        id=f"profile-{number}-functions",
-        columns=("function", *labels, "difference", "95% interval", "with callees"),
-        rows=rows,
+    return Table.of(
+        f"profile-{number}-functions",
+        found.functions[:_FUNCTIONS_MAX],
+        Column("function", lambda each: Value(text=each.name, sub=each.group)),
+        *cost_columns(labels, attrgetter("own"), found.all),
+        Column("with callees", lambda each: _signed(each.total)),
         note="The largest differences in functions' own time. An inlined function counts as part of its caller, which "
         "may differ between builds.",
     )
 
 
-def _processors_table(
-    context: Context, pair: Pair, counted: Mapping[int, Mapping[str, Mapping[str, CellCounters]]], number: int
-) -> Table:
-    rows = tuple(
-        Row.of(
-            name,
-            numbers.count(each.baseline),
-            numbers.count(each.contender),
-            *difference_texts(each, numbers.count),
-        )
-        for name, each in compare_processors(*sides_of(pair, counted))
-    )
-    return Table(
-        id=f"profile-{number}-processor",
-        columns=(
-            "an event's",
-            context.labels[pair.baseline],
-            context.labels[pair.contender],
-            "difference",
-            "95% interval",
-        ),
-        rows=rows,
+def _processors_table(context: Context, pair: Pair, counted: _Counted, number: int) -> Table:
+    labels = context.labels[pair.baseline], context.labels[pair.contender]
+    return Table.of(
+        f"profile-{number}-processor",
+        compare_processors(*sides_of(pair, counted)),
+        Column("an event's", itemgetter(0)),
+        *cost_columns(labels, itemgetter(1), form=numbers.count),
         note="Counted by the processor in the same epochs.",
     )
 
 
-def _values(cost: Paired, whole: Paired) -> tuple[Value | str, ...]:
-    sides = ((cost.baseline, whole.baseline), (cost.contender, whole.contender))
-    return (
-        *(
-            Value(text=format_ns(own) if own else "0", sub=numbers.share(own / total) if own and total else "")
-            for own, total in sides
-        ),
-        *difference_texts(cost),
-    )
+def cost_columns(
+    labels: tuple[str, str],
+    cost_of: Callable[[Any], Paired],
+    whole: Paired | None = None,
+    form: numbers.Form = numbers.of_event,
+) -> Iterator[Column[Any]]:
+    """Yield columns of both arms' costs, their difference, and its interval with · if that excludes 0.
 
+    With `whole`, costs have their share of it in small.
+    """
 
-def difference_texts(cost: Paired, form: numbers.Form = numbers.of_event) -> tuple[str, str]:
-    """The difference, and its interval with · if that excludes 0."""
-    interval = numbers.signed_interval(cost.difference.interval, form)
-    return numbers.signed(cost.difference.mean, form), interval + (" ·" if cost.is_clear else "")
+    def side(name: str, item: object) -> Value:
+        own, total = getattr(cost_of(item), name), getattr(whole, name, 0.0)
+        return Value(text=form(own), sub=numbers.share(own / total) if own and total else "")
+
+    def interval(item: object) -> str:
+        cost = cost_of(item)
+        return numbers.signed_interval(cost.difference.interval, form) + (" ·" if cost.is_clear else "")
+
+    yield Column(labels[0], partial(side, "baseline"))
+    yield Column(labels[1], partial(side, "contender"))
+    yield Column("difference", lambda item: numbers.signed(cost_of(item).difference.mean, form))
+    yield Column("95% interval", interval, wide=whole is not None)
 
 
 def share_of_all(cost: Paired, whole: Paired) -> str:
-    """Share of the whole difference; "" if that is not clear."""
+    """Return the share of the whole difference; "" if that is not clear."""
     return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
 
 
@@ -191,8 +182,6 @@ def _signed(cost: Paired) -> str:
 
 @dataclass(frozen=True)
 class _Side:
-    """One arm's half of a flame graph."""
-
     label: str
     slot: int
     total: str
@@ -201,7 +190,7 @@ class _Side:
 
 
 def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Drawing:
-    """Two graphs on one scale. The script adds zoom and search."""
+    """Draw two graphs on one scale. They need no script to be seen; the script adds zoom and search."""
     axis_ns = max(found.all.baseline, found.all.contender)
     functions = {each.name: each.total for each in found.functions}
     numbered: dict[str, int] = {}
@@ -219,22 +208,19 @@ def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) 
     of_functions = [
         (visible(name), round(functions[name].baseline, 1), round(functions[name].contender, 1)) for name in numbered
     ]
-    html = (
-        environment(TEMPLATES)
-        .get_template("flame.html.j2")
-        .render(
-            id=f"flame-{number}",
-            title=visible(context.cell_title(pair.cell)),
-            axis_ns=axis_ns,
-            functions=json.dumps(of_functions, ensure_ascii=False, separators=(",", ":")),
-            sides=sides,
-        )
+    template = environment(TEMPLATES).get_template("flame.html.j2")
+    html = template.render(
+        id=f"flame-{number}",
+        title=visible(context.cell_title(pair.cell)),
+        axis_ns=axis_ns,
+        functions=json.dumps(of_functions, ensure_ascii=False, separators=(",", ":")),
+        sides=sides,
     )
-    return Drawing(html=Markup(html), script=Markup(flame_script()))  # safe: the template escapes, the script is ours
+    # Safe: the template escapes; style and script are ours.
+    return Drawing(html=Markup(html), style=Markup(_file("flame.css")), script=Markup(flame_script()))
 
 
 def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -> Markup:
-    """A frame. The script names narrow ones."""
     left, width, level = box
     tone = f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "e"
     shown = name if width >= 100 * _LABEL_SHARE else ""
@@ -243,18 +229,21 @@ def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -
 
 
 def flame_script() -> str:
-    """The script of a page with flame graphs."""
-    return (TEMPLATES / "flame.js").read_text("utf-8").strip()
+    return _file("flame.js")
+
+
+def _file(name: str) -> str:
+    return (TEMPLATES / name).read_text("utf-8").strip()
 
 
 def _step(share: float) -> int:
-    """−4 to 4, how strong a function's colour is."""
+    """−4 to 4: how strong a function's colour is."""
     size = sum(abs(share) >= least for least in _STEPS)
     return size if share > 0 else -size
 
 
 def _frames(tree: Tree, axis_ns: float) -> Iterator[tuple[str, int, float, float]]:
-    """Name, level from 0, left and width (per cent of the axis) of the frames that are wide enough to be seen."""
+    """Yield name, level from 0, left and width (per cent of the axis) of the frames wide enough to be seen."""
     totals = np.asarray(tree.total_ns.mean(axis=1)) * (100.0 / axis_ns)
     below: dict[int, list[int]] = {}
     for node, parent in enumerate(tree.parents):

@@ -1,9 +1,7 @@
-"""The section "Why": for each comparison that is FASTER or SLOWER what an event cost more, and the likely cause.
-
-Costs and off-CPU time are here; profiles are in `flame.py`, plans and waits in `causes.py`.
-"""
+"""The section "Why": what an event costs more, and the likely cause."""
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from bakeoff.explain import causes, flame
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation, name_of
@@ -12,10 +10,8 @@ from bakeoff.explain.named_causes import Evidence, sentence
 from bakeoff.explain.off_cpu_time import OffCpuComparison, OffCpuCost
 from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, Records, SectionSource
-from bakeoff.report.view import Prose, Record, Row, Section, Table, Value
-from bakeoff.stats.interval import Paired
+from bakeoff.report.context import Context, Place, Records, SectionSource
+from bakeoff.report.view import Column, Prose, Record, Section, Table, Value
 from bakeoff.units import format_bytes, format_ns
 
 _ROWS = 15
@@ -28,7 +24,6 @@ _OTHERS_MAX = 4
 
 
 def why_section(context: Context) -> Section | None:
-    """What differs besides the time, and what may explain it."""
     explained = [each for each in context.once(Explained).explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
     return Section.of(
@@ -46,7 +41,7 @@ def why_section(context: Context) -> Section | None:
 
 
 def evidence(context: Context, explanation: Explanation) -> Evidence:
-    """Everything known about a comparison with the run's baseline."""
+    """Collect everything known about a comparison with the run's baseline."""
     explained = context.once(Explained)
     pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
     mine, theirs = (explained.event_ns.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender))
@@ -69,25 +64,21 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
     shown = explained[:_COMPARISONS]
     most = max(_ROWS_LEAST, _ROWS // len(shown))
     several = len(context.analysis.contenders) > 1
-    rows = []
-    for each in shown:
-        contender = context.labels[each.contender]
-        group = f"{context.cell_title(each.cell)}, {contender}" if several else context.cell_title(each.cell)
-        rows += [_row(cost, group) for cost in _worth_a_row(each, most)]
-    baseline = context.labels[context.analysis.baseline]
-    table = Table(
-        id="why-costs",
-        group_title="cell",
-        columns=(
-            "an event's",
-            baseline,
-            "contender" if several else contender,
-            "ratio",
-            "95% interval",
-            "it is",
-            "explains",
+    table = Table.of(
+        "why-costs",
+        ((each, cost) for each in shown for cost in _worth_a_row(each, most)),
+        Column("an event's", lambda row: _cost_name(row[1])),
+        Column(context.labels[context.analysis.baseline], lambda row: _amount(row[1].counter, row[1].baseline)),
+        Column(
+            "contender" if several else context.labels[shown[0].contender],
+            lambda row: _amount(row[1].counter, row[1].contender),
         ),
-        rows=tuple(rows),
+        Column("ratio", lambda row: _both(row[1]) and row[1].estimate, numbers.ratio_of),
+        Column("95% interval", lambda row: _both(row[1]) and row[1].estimate.interval, numbers.interval),
+        Column("it is", lambda row: row[1].word),
+        Column("explains", lambda row: _explains(row[1])),
+        group=lambda row: context.titled(row[0]),
+        group_title="cell",
         note="Per event, over all epochs; more or less after correction over all counters. CPU and waiting explain the "
         "measured share of the difference in time; for counts it is an upper bound (≤). All counters: --format json."
         + _unread(shown),
@@ -96,7 +87,6 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
 
 
 def _unread(explained: Sequence[Explanation]) -> str:
-    """Say if the kernel hid what the servers read and wrote."""
     if any(cost.counter.startswith("io.") for each in explained for cost in each.costs):
         return ""
     return " Bytes read and written are missing: the kernel shows them only to the servers' account."
@@ -111,21 +101,19 @@ def _worth_a_row(explanation: Explanation, most: int) -> list[Cost]:
     return [*time, *counts][:most]
 
 
-def _row(cost: Cost, group: str) -> Row:
-    ratio = numbers.ratio_of(cost.estimate) if cost.baseline and cost.contender else ""
-    carries = ""
-    if cost.carries is not None:
-        carries = ("" if cost.counter.startswith("cpu.") else "≤ ") + numbers.percent(cost.carries)
-    return Row.of(
-        Value(text=name_of(cost.counter), sub="" if cost.family == TIME else cost.family),
-        _amount(cost.counter, cost.baseline),
-        _amount(cost.counter, cost.contender),
-        ratio,
-        numbers.interval(cost.estimate.interval) if ratio else "",
-        cost.word,
-        carries,
-        group=group,
-    )
+def _cost_name(cost: Cost) -> Value:
+    return Value(text=name_of(cost.counter), sub="" if cost.family == TIME else cost.family)
+
+
+def _both(cost: Cost) -> bool | None:
+    """None if an arm's cost is 0, so there is no ratio."""
+    return bool(cost.baseline and cost.contender) or None
+
+
+def _explains(cost: Cost) -> str:
+    if cost.carries is None:
+        return ""
+    return ("" if cost.counter.startswith("cpu.") else "≤ ") + numbers.percent(cost.carries)
 
 
 def _amount(counter: str, value: float) -> str:
@@ -137,7 +125,6 @@ def _amount(counter: str, value: float) -> str:
 
 
 def off_cpu_section(context: Context) -> Section | None:
-    """A table for each of the first `flame.COMPARISONS_MAX` comparisons, or why there is none."""
     explained = context.once(Explained)
     shown = [*explained.pauses.items()][: flame.COMPARISONS_MAX]
     tables = (_off_cpu_table(context, pair, found, number) for number, (pair, found) in enumerate(shown, start=1))
@@ -147,29 +134,30 @@ def off_cpu_section(context: Context) -> Section | None:
 def _off_cpu_table(context: Context, pair: Pair, found: OffCpuComparison, number: int) -> Table:
     labels = (context.labels[pair.baseline], context.labels[pair.contender])
     title, whole = flame.title_of(context, pair), found.all
-    rows = [
-        Row.of(_wait_name(each), *_wait_values(each.time), flame.share_of_all(each.time, whole))
-        for each in _worth_a_line(found)[:_WAITS_MAX]
-    ]
-    rows.append(Row.of("all statements", *_wait_values(whole), ""))
     others = sorted(found.others, key=lambda each: -max(each.time.baseline, each.time.contender))
-    rows += [Row.of(_wait_name(each), *_wait_values(each.time), "") for each in others[:_OTHERS_MAX]]
-    rows.append(Row.of("waiting for the client", *_wait_values(found.client), ""))
+    rows = [
+        *((_wait_name(each), each.time, flame.share_of_all(each.time, whole)) for each in _worth_a_line(found)),
+        ("all statements", whole, ""),
+        *((_wait_name(each), each.time, "") for each in others[:_OTHERS_MAX]),
+        ("waiting for the client", found.client, ""),
+    ]
     epochs = numbers.restarts(found.epochs)
-    return Table(
-        id=f"off-cpu-{number}",
-        columns=("an event waits in", *labels, "difference", "95% interval", "of the difference"),
-        rows=tuple(rows),
+    return Table.of(
+        f"off-cpu-{number}",
+        rows,
+        Column("an event waits in", itemgetter(0)),
+        *flame.cost_columns(labels, itemgetter(1)),
+        Column("of the difference", itemgetter(2)),
         note=f"{title}: off-CPU time of the threads that run statements, sampled in {epochs} that do not count "
         "towards the verdict. Below “all statements”: file waits of other threads and the wait for the next statement, "
         "which are in no sum. Intervals are over restarts and not corrected; those with · exclude 0.",
-        wide=("95% interval",),
     )
 
 
 def _worth_a_line(found: OffCpuComparison) -> Sequence[OffCpuCost]:
     least = _WAIT_SHARE * max(found.all.baseline, found.all.contender)
-    return [each for each in found.statements if max(each.time.baseline, each.time.contender) >= least]
+    worth = [each for each in found.statements if max(each.time.baseline, each.time.contender) >= least]
+    return worth[:_WAITS_MAX]
 
 
 def _wait_name(each: OffCpuCost) -> Value:
@@ -180,12 +168,7 @@ def _wait_name(each: OffCpuCost) -> Value:
     return Value(text=text, sub=", ".join(filter(None, (whose, function))))
 
 
-def _wait_values(cost: Paired) -> tuple[str, ...]:
-    return numbers.of_event(cost.baseline), numbers.of_event(cost.contender), *flame.difference_texts(cost)
-
-
 def records(context: Context) -> tuple[Record, ...]:
-    """A flat, unrounded record per comparison and counter."""
     return tuple(
         {
             "cell": each.cell,

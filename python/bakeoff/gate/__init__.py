@@ -1,1 +1,1 @@
-"""Pass, fail or cannot tell: a slowdown limit for CI (docs/ci.md)."""
+"""Pass, fail or cannot tell: a slowdown limit for CI (docs/reference/gate.md)."""

@@ -37,7 +37,7 @@ def gate_markdown(view: ReportView, name: str) -> str:
 
 
 def annotations(view: ReportView, name: str, *, level: str) -> Iterator[str]:
-    """Yield commands for GitHub Actions: an error if the gate failed, one of `level` if it cannot tell."""
+    """Yield GitHub Actions commands: an error if the gate failed, one of `level` if it cannot tell."""
     gate = _gate(view)
     if gate.answer is not Answer.PASS:
         kind = "error" if gate.answer is Answer.FAIL else level
@@ -68,7 +68,7 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
 
 
 def junit_of_error(name: str, message: str) -> str:
-    """Return JUnit XML of a gate that ended without an answer: one test with an `error`."""
+    """Return JUnit XML of a gate that ended without an answer."""
     suite = ElementTree.Element("testsuite", name=_title(name), tests="1")
     case = ElementTree.SubElement(suite, "testcase", classname=f"bakeoff.{name}", name="gate")
     ElementTree.SubElement(case, "error", message=visible(message))

@@ -17,11 +17,11 @@ from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.gate.outputs import codes_for, errors_in, history_command, writable
 from bakeoff.gate.rule import DEFAULT_NAME, OnUnclear, as_gate, as_question
 from bakeoff.report.live import live_for
+from bakeoff.run.arms import download_reporter
 from bakeoff.run.machine_check import Severity, examine
-from bakeoff.run.reporters import download_reporter
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
-from bakeoff.spec import Frozen, Origin, Study
+from bakeoff.spec import Frozen, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_percent
@@ -109,7 +109,7 @@ def gate(
 
 def _checked(study: Study, slowdown_percent: float | None) -> Study:
     for arm in study.arms:
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             message = f"gate: {arm.server} is a running server; a gate needs servers that it can restart."
             raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
     if any(workload.rate_per_s or workload.speed for workload in study.workloads):
@@ -118,7 +118,7 @@ def _checked(study: Study, slowdown_percent: float | None) -> Study:
     if slowdown_percent:
         slow, last = {"slowdown_percent": slowdown_percent}, contenders(study)[-1]
         arms = tuple(arm.model_copy(update=slow) if arm.name == last else arm for arm in study.arms)
-        study = study.model_copy(update={"arms": arms})
+        study = study.with_arms(arms)
     return study
 
 
@@ -151,7 +151,7 @@ def _check_name(name: str) -> None:
 
 
 def _require_builds(study: Study, options: RunOptions) -> None:
-    """Check the builds early: git bisect run skips a missing build, and ends without the baseline."""
+    """Check the builds early: `git bisect run` skips a missing build, and ends without the baseline."""
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         reporter = download_reporter(live, threading.Event())
         for server in dict.fromkeys([*(arm.server for arm in study.arms[1:]), study.baseline.server]):

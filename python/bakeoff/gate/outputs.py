@@ -1,4 +1,4 @@
-"""What a gate leaves for CI systems when it has ended, including one that was killed and resumed."""
+"""What a gate writes for CI systems when it has ended, also after a resume."""
 
 import os
 import sys
@@ -19,13 +19,12 @@ _CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE}
 _UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}
 _UNCLEAR_TESTS = {OnUnclear.PASS: "skipped", OnUnclear.FAIL: "failure"}  # of JUnit; else `error`
 
-MARKDOWN = "gate.md"
-"""In the run directory: the summary for a pull request."""
+MARKDOWN = "gate.md"  # in the run directory: the summary for a pull request
 
 
 @contextmanager
 def codes_for(*, bisect: bool) -> Iterator[None]:
-    """Give errors the exit codes that git bisect run wants."""
+    """Give errors the exit codes that `git bisect run` wants."""
     try:
         yield
     except BakeoffError as error:
@@ -43,7 +42,7 @@ def codes_for(*, bisect: bool) -> Iterator[None]:
 
 @contextmanager
 def errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
-    """Write an error that ends the gate as JUnit: an earlier gate's file must not be mistaken for this one's."""
+    """Write an error that ends the gate to the JUnit file, which may hold the result of an earlier gate."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -55,7 +54,7 @@ def errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
 
 
 def writable(path: Path | None, option: str) -> Path | None:
-    """Return the absolute path; raise SpecError, before minutes are spent, if it cannot be written."""
+    """Return the absolute path; raise SpecError if it cannot be written, before minutes are spent."""
     if path is not None and (
         path.is_dir()
         or not path.absolute().parent.is_dir()
@@ -85,7 +84,6 @@ def write(end: GateQuestion, run: RunDirectory, view: ReportView) -> None:
 
 
 def exit_code(end: GateQuestion, gate: Gate) -> ExitCode:
-    """Return what the pipeline is told."""
     if gate.answer is not Answer.UNCLEAR:
         return _CODES[gate.answer]
     if end.on_unclear:
@@ -110,7 +108,7 @@ def history_command() -> ModuleType:
 
 
 def remember(run: RunDirectory, history: Path, *, series: str) -> None:
-    """Add a run to a history; failing to do so does not change the gate's answer."""
+    """Add a run to a history; a failure does not change the gate's answer."""
     try:
         history_command().add_run(run, history, series=series)
     except BakeoffError as error:

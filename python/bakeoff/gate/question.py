@@ -1,4 +1,4 @@
-"""The gate as a question: measuring ends as soon as one comparison has failed, and the exit code is for a pipeline."""
+"""The gate as a question: measuring ends once a comparison has failed, and the exit code is for a pipeline."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,8 +8,7 @@ from bakeoff import spec
 from bakeoff.gate import outputs, sections
 from bakeoff.gate.rule import Answer, GateQuestion, Sample, answers, as_question, forecast_sentence
 from bakeoff.plan import Plan
-from bakeoff.report.context import Context
-from bakeoff.report.question import Finish
+from bakeoff.report.context import Context, Finish
 from bakeoff.report.view import Conclusion
 from bakeoff.spec import Study
 from bakeoff.stats.resolution import NoiseCard

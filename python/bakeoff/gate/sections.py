@@ -1,12 +1,11 @@
 """A gate's answer in a report."""
 
-from bakeoff.gate.rule import Answer, Gate, GateQuestion, judge, limit_text, reach
+from bakeoff.gate.rule import Answer, Gate, GateQuestion, judge, limit_text, reach_of
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
-from bakeoff.report.view import Row, Section, Table
+from bakeoff.report.context import Context, Place, SectionSource
+from bakeoff.report.view import Column, Section, Table
 from bakeoff.stats.interval import standard_deviation
-from bakeoff.stats.model import Comparison
+from bakeoff.stats.model import Comparison, Estimate
 from bakeoff.units import percent_text
 
 ANCHOR = "gate"
@@ -15,20 +14,18 @@ HEADINGS = {Answer.PASS: "passed", Answer.FAIL: "failed", Answer.UNCLEAR: "canno
 
 
 def gate_of(context: Context) -> Gate:
-    """Judge a gate's run."""
     limit, analysis = context.study.question.reference, context.analysis
     return judge(analysis.comparisons, limit=limit, family=analysis.family, trusted=analysis.trusted)
 
 
 def question(context: Context) -> str:
-    """What a gate asks: `Is path:pr at most 2% slower than path:main?`."""
+    """`Is path:pr at most 2% slower than path:main?`."""
     names = [context.labels[name] for name in context.analysis.contenders]
     which = names[0] if len(names) == 1 else f"each of {', '.join(names)}"
     return f"Is {which} at most {_allowed(context)} slower than {context.labels[context.analysis.baseline]}?"
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """Return the gate's answer in a sentence."""
     gate = gate_of(context)
     found = list(zip(context.primary, (each.answer for each in gate.cells), strict=True))
     allowed, cells = _allowed(context), f"{len(found)} comparisons"
@@ -51,25 +48,24 @@ def lead(context: Context) -> tuple[str, ...]:
 def _section(context: Context) -> Section | None:
     if not isinstance(context.study.question, GateQuestion):
         return None
-    gate = gate_of(context)
     several = len(context.analysis.contenders) > 1
-    columns = ("cell", *(["contender"] if several else []), "throughput", "interval", "answer", "restarts")
-    rows = []
-    for comparison, judged in zip(context.primary, gate.cells, strict=True):
-        estimate = comparison.estimate
-        rows.append(
-            Row.of(
-                context.cell_title(comparison.cell),
-                *([context.labels[comparison.contender]] if several else []),
-                numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a",
-                numbers.change_interval(estimate.interval) or "none yet",
-                judged.answer.value,
-                str(estimate.n),
-                slot=context.slots[comparison.contender],
-            )
-        )
-    table = Table(id="gate", columns=columns, rows=tuple(rows), note=_reach(context))
+    table = Table.of(
+        "gate",
+        zip(context.primary, gate_of(context).cells, strict=True),
+        Column("cell", lambda pair: context.cell_title(pair[0].cell)),
+        Column("contender", lambda pair: (several and context.labels[pair[0].contender]) or None),
+        Column("throughput", lambda pair: _change(pair[0].estimate)),
+        Column("interval", lambda pair: numbers.change_interval(pair[0].estimate.interval) or "none yet"),
+        Column("answer", lambda pair: pair[1].answer.value),
+        Column("restarts", lambda pair: pair[0].estimate.n),
+        slot=lambda pair: context.slots[pair[0].contender],
+        note=_reach(context),
+    )
     return Section.of("Gate", table, anchor=ANCHOR, nav="Gate", in_terminal=True)
+
+
+def _change(estimate: Estimate) -> str:
+    return numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a"
 
 
 def _allowed(context: Context) -> str:
@@ -78,14 +74,10 @@ def _allowed(context: Context) -> str:
 
 def _named(context: Context, comparison: Comparison) -> str:
     """`oltp_read_only · 4 threads, −5.1% (−5.9% to −4.2%)`."""
-    several = len(context.analysis.contenders) > 1
-    where = context.cell_title(comparison.cell) + (f", {context.labels[comparison.contender]}" if several else "")
-    estimate = comparison.estimate
-    if not estimate.n:
-        return f"{where}, not measured"
-    half = estimate.interval.half_width
-    within = numbers.change_interval(estimate.interval) or "no interval yet"
-    return f"{where}, {numbers.change(estimate.mean, half)} ({within})"
+    if not comparison.estimate.n:
+        return f"{context.titled(comparison)}, not measured"
+    within = numbers.change_interval(comparison.estimate.interval) or "no interval yet"
+    return f"{context.titled(comparison)}, {_change(comparison.estimate)} ({within})"
 
 
 def _reach(context: Context) -> str:
@@ -94,8 +86,7 @@ def _reach(context: Context) -> str:
     known = [each for each in values if len(each) > 1]
     if not known:
         return ""
-    ends = [reach(standard_deviation(each), len(each), limit=limit) for each in known]
-    passes, fails = max(end for end, _ in ends), min(end for _, end in ends)
+    passes, fails = reach_of(((standard_deviation(each), len(each)) for each in known), limit=limit)
     least = "builds as fast as the baseline may not pass" if passes >= 0 else f"up to {percent_text(passes)} passes"
     return (
         f"Allowed: {_allowed(context)}. With these restarts and this noise, nine times in ten: {least}; a slowdown "

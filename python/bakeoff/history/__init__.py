@@ -1,1 +1,1 @@
-"""Results of many runs over months, and what changed when (docs/history.md)."""
+"""Results of many runs over months, and what changed when (docs/reference/history.md)."""

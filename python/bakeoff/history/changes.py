@@ -8,7 +8,7 @@ either side of a change are tested again.
 
 Source: S. Kovacs, P. Buhlmann, H. Li, A. Munk, Seeded binary segmentation, Biometrika 110 (2023); K. Frick, A. Munk,
 H. Sieling, Multiscale change point inference, JRSS B 76 (2014) (the penalty by the stretch's length); J. Besag, P.
-Clifford, Sequential Monte Carlo p-values, Biometrika 78 (1991). docs/history.md has the simulated error rates.
+Clifford, Sequential Monte Carlo p-values, Biometrika 78 (1991). Simulated error rates: docs/reference/history.md.
 """
 
 import math
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.stats import interval as iv
+from bakeoff.stats.model import Interval
 
 ALPHA = 0.05
 """Share of histories without a change, of any number of series, in which one may be found."""
@@ -48,7 +49,7 @@ class Change:
     Attributes:
         at: index of the first point after it.
         first, last: range of `at` with probability `PLACES`.
-        size: mean after it minus mean before it, up to the neighbouring changes; log ratio.
+        size: log ratio of the mean after it to the mean before it, up to the neighbouring changes.
         low, high: 95% interval of the size. As the place was chosen by the size, it lies a little too far from 0.
         p_value: corrected over all series tested together.
     """
@@ -61,6 +62,10 @@ class Change:
     high: float
     p_value: float
 
+    @property
+    def interval(self) -> Interval:
+        return Interval(low=self.low, high=self.high)
+
 
 @dataclass(frozen=True)
 class Track:
@@ -71,12 +76,9 @@ class Track:
 
 
 def changes_of(tracks: Sequence[Track], *, alpha: float = ALPHA, seed: int = 0) -> list[tuple[Change, ...]]:
-    """Find the change points of each series.
+    """Find the change points of series that are tested together.
 
-    Args:
-        tracks: all series tested together: workloads, metrics, concurrencies.
-        alpha: probability of finding any if there is none in any series.
-        seed: for the random orders.
+    `alpha` is the probability of finding any if there is none in any series.
     """
     long = [at for at, track in enumerate(tracks) if len(track.values) >= POINTS_MIN]
     found: list[tuple[Change, ...]] = [()] * len(tracks)
@@ -91,8 +93,6 @@ def changes_of(tracks: Sequence[Track], *, alpha: float = ALPHA, seed: int = 0) 
 
 
 class _Search:
-    """One series with its weights."""
-
     def __init__(self, track: Track, *, family: int, alpha: float, seed: int) -> None:
         self.values = np.asarray(track.values, dtype=np.float64)
         self.n = len(self.values)
@@ -102,7 +102,6 @@ class _Search:
         self.rng = np.random.default_rng(seed)
 
     def p_value(self, start: int, end: int) -> float:
-        """p-value of the order of points `start` to `end`; 1 if there are too few."""
         n = end - start
         if n < POINTS_MIN:
             return 1.0
@@ -119,7 +118,6 @@ class _Search:
         return (exceeded + 1) / (done + 1)
 
     def changes(self, p: float) -> tuple[Change, ...]:
-        """The changes of a series that is known to have one."""
         places = self._places(0, self.n)
         for _ in range(2):  # twice, as not all neighbours were known the first time
             for at in range(len(places)):
@@ -196,7 +194,6 @@ def _variances(values: Floats, errors: Floats) -> Floats:
 
 
 def _neighbourhoods(values: Floats) -> Floats:
-    """For each point a row with it and the points on either side."""
     ends = np.pad(values, _NEIGHBOURS, mode="reflect")
     return np.lib.stride_tricks.sliding_window_view(ends, 2 * _NEIGHBOURS + 1)
 

@@ -1,4 +1,4 @@
-"""`bakeoff history`: what runs found over months, and what changed when (docs/reference/history.md)."""
+"""`bakeoff history` (docs/reference/history.md)."""
 
 import os
 from datetime import UTC, datetime
@@ -27,15 +27,11 @@ _COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA")
 
 
 class ShowFormat(StrEnum):
-    """Formats of `history show`."""
-
     TEXT = "text"
     CSV = "csv"
 
 
 class ExportFormat(StrEnum):
-    """Formats for other programs."""
-
     OTAVA_CSV = "otava-csv"
     OTAVA_JSON = "otava-json"
     GITHUB = "github-action-benchmark"
@@ -175,7 +171,6 @@ def report(
 
 
 def _points(history: History, series: str, cell: str = "", metric: str = "") -> list[Point]:
-    """Return the points that were asked for; SpecError if there are none."""
     points = history.points(series)
     kept = [each for each in points if cell in ("", each.cell) and metric in ("", each.metric)]
     if not kept:

@@ -1,4 +1,4 @@
-"""`bakeoff compare`: what earlier runs have in common. They are unpaired, so there are no verdicts."""
+"""Compare earlier runs. They are unpaired, so there are no verdicts."""
 
 import math
 from collections import Counter
@@ -33,10 +33,8 @@ class Line:
 
     Attributes:
         run: the run that is compared with the first.
-        kind: `throughput` of an arm (label) or `ratio` of a contender to its baseline (`B over A`); for single runs the
-            metric, with the tool in the label.
-        earlier, later: mean of the first run and of this one: events per second, or a ratio.
-        found: later over earlier.
+        kind: `throughput` of an arm (label), `ratio` of a contender to its baseline, or a single run's metric.
+        earlier, later: events per second, or a ratio, of the first run and of this one.
         p_adjusted: Holm over all lines; None without an interval.
     """
 
@@ -51,7 +49,7 @@ class Line:
 
     @property
     def differs(self) -> bool | None:
-        """Whether the interval excludes 1 after correction; None without an interval."""
+        """True if the interval excludes 1 after correction; None without an interval."""
         if self.p_adjusted is None:
             return None
         return excludes_zero(self.found.estimate.interval) and self.p_adjusted <= ALPHA_T
@@ -59,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Runs compared with the first of them, and notes on what differs between them besides the time."""
+    """Runs compared with the first of them, and notes on what else differs between them."""
 
     runs: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -68,10 +66,7 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run: (cell, kind, label) -> mean log per epoch; arm's label -> its server's version.
-
-    `notes` names arms that completed nothing in an epoch; they have no values.
-    """
+    """One run: (cell, kind, label) -> mean log per epoch; arm's label -> its server's version."""
 
     run: RunDirectory
     study: Study
@@ -81,10 +76,10 @@ class _Measured:
 
 
 def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> RunComparison:
-    """Compare runs with the first one in the cells and arm labels they have in common.
+    """Compare runs with the first one in the cells and arm labels they share.
 
     Raises:
-        ResultsError: they were measured on different machines (unless allowed), or have nothing in common.
+        ResultsError: they were measured on different machines (unless allowed), or share nothing.
     """
     first, *others = [_measured(run) for run in runs]
     notes = [f"{each.run.name}: {text}." for each in (first, *others) for text in each.notes]
@@ -144,7 +139,7 @@ def _measured(run: RunDirectory) -> _Measured:
     variables = run.newest_variables()
     versions = {labels[arm]: own["version"] for arm, own in variables.items() if arm in labels and "version" in own}
     notes = [
-        f"{labels[arm]} completed nothing in {_epochs(k)} of {cell}"
+        f"{labels[arm]} completed nothing in {numbers.counted(k, 'epoch')} of {cell}"
         for (cell, arm), k in nothing.items()
         if arm != control
     ]
@@ -153,10 +148,6 @@ def _measured(run: RunDirectory) -> _Measured:
 
 def _moments(values: Mapping[int, float], host_of: Mapping[int, str]) -> Moments:
     return hosts.moments([*values.values()], [host_of[epoch] for epoch in values])
-
-
-def _epochs(number: int) -> str:
-    return f"{number} epoch" if number == 1 else f"{number} epochs"
 
 
 def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
@@ -180,7 +171,7 @@ def adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def arm_labels(study: Study) -> dict[str, str]:
-    """Arm name -> a label that is the same in other runs; arms that are set up alike have their names added."""
+    """Return labels that are the same in other runs; arms that are set up alike have their names added."""
     labels = {arm.name: _label(arm) for arm in study.arms}
     control = control_name(study)
     often = Counter(label for name, label in labels.items() if name != control)
@@ -188,7 +179,6 @@ def arm_labels(study: Study) -> dict[str, str]:
 
 
 def _label(arm: Arm) -> str:
-    """An arm's server and everything set on it."""
     connection = arm.connection
     parts = [str(arm.server), *data_parts(arm)]
     parts += ["" if connection.prepare_mode == "server" else connection.prepare_mode]
@@ -200,7 +190,6 @@ def _label(arm: Arm) -> str:
 
 
 def _machines(one: Host, other: Host) -> str:
-    """What differs between two machines; may be empty."""
     found = one.differences(other)
     if one.virtualisation != other.virtualisation:
         found.append(f"virtual machine {one.virtualisation} and {other.virtualisation}")
@@ -211,7 +200,7 @@ _OF_WORKLOADS = ("options", "rate_per_s", "speed")
 
 
 def _differences(one: Study, other: Study) -> list[str]:
-    """What makes cells of the same name different: sizes, options, profile, hosts."""
+    """What makes cells of the same name different."""
     names = (
         ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"),
         ("placement of threads", "placement"), ("resting servers stopped", "freeze"),
@@ -240,7 +229,7 @@ def _arms(measured: _Measured) -> str:
 
 
 def texts_of(line: Line) -> tuple[str, str, str, str, str]:
-    """Earlier, later, their ratio, its interval and the finding, formatted."""
+    """Format earlier, later, their ratio, its interval and the finding."""
     form = (lambda value: f"{value:.3f}×") if line.kind == "ratio" else format_rate
     estimate = line.found.estimate
     says = {None: "too few epochs", True: "differs", False: "cannot tell"}[line.differs]

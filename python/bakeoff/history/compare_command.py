@@ -1,7 +1,6 @@
-"""`bakeoff compare`: compare earlier runs, or series of single runs, which are unpaired."""
+"""`bakeoff compare`: compare earlier runs, or series of single runs."""
 
 import json
-import math
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Annotated
@@ -15,6 +14,7 @@ from bakeoff.errors import SpecError
 from bakeoff.history.compare import CAVEAT, RunComparison, compare_runs, texts_of
 from bakeoff.history.history_file import History
 from bakeoff.history.page import compare_series
+from bakeoff.report import numbers
 from bakeoff.results import open_run
 from bakeoff.spec.fields import Argument, Option
 
@@ -53,25 +53,13 @@ def _of_runs(run: list[str], runs: Path | None, *, across_machines: bool) -> Run
 
 
 def _record(found: RunComparison) -> dict[str, object]:
-    lines = []
-    for line in found.lines:
-        interval = line.found.estimate.interval
-        lines.append(
-            {
-                "run": line.run,
-                "cell": line.cell,
-                "kind": line.kind,
-                "label": line.label,
-                "earlier": line.earlier,
-                "later": line.later,
-                "ratio": math.exp(line.found.estimate.mean),
-                "ratio_low": None if interval.low is None else math.exp(interval.low),
-                "ratio_high": None if interval.high is None else math.exp(interval.high),
-                "p_value": line.found.p_value,
-                "p_adjusted": line.p_adjusted,
-                "differs": line.differs,
-            }
-        )
+    names = ("run", "cell", "kind", "label", "earlier", "later")
+    lines = [
+        {name: getattr(line, name) for name in names}
+        | numbers.ratio_fields(line.found.estimate)
+        | {"p_value": line.found.p_value, "p_adjusted": line.p_adjusted, "differs": line.differs}
+        for line in found.lines
+    ]
     return {"runs": found.runs, "paired": False, "caveat": CAVEAT, "notes": found.notes, "lines": lines}
 
 

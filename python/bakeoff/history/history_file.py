@@ -1,9 +1,10 @@
-"""A history: what runs found, a point for each comparison, with annotations, in one SQLite file (docs/history.md)."""
+"""A history in one SQLite file: a point for each comparison, and annotations."""
 
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from pydantic import AwareDatetime, ValidationError
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.spec import Frozen
+from bakeoff.stats.model import Interval
 
 FORMAT = 1
 
@@ -24,17 +26,11 @@ class Point(Frozen):
     Attributes:
         series: name given by the user.
         cell: workload and concurrency (`oltp_read_only/4`).
-        metric: `THROUGHPUT` or `P95`.
         baseline: label of the reference in the same run; empty for single runs.
-        contender: label of what was measured.
-        at: date of the measurement, or of what was measured.
-        commit: commit or version of what was measured; may be empty.
-        run: name of the run or file, which is at `path`.
+        commit: commit or version of what was measured.
         tool: what measured (`bakeoff 0.2.0`, `sysbench 1.0.20`).
-        machine: processors, memory, kernel; may be empty.
-        versions: the servers' versions, of baseline and contender; may be empty.
+        versions: the servers' versions, of baseline and contender.
         ratio: log ratio over the baseline, with standard `error` and 95% interval; None for single runs.
-        epochs: number of epochs it rests on.
         reference: the baseline's figure; None for single runs.
         value: events per second, or ms.
     """
@@ -60,8 +56,11 @@ class Point(Frozen):
     value: float | None = None
 
     @property
+    def interval(self) -> Interval:
+        return Interval(low=self.low, high=self.high)
+
+    @property
     def is_single(self) -> bool:
-        """Whether its run has no reference, so that nothing can be concluded from it."""
         return self.ratio is None
 
 
@@ -83,8 +82,6 @@ CREATE TABLE annotation (at TEXT, series TEXT, content TEXT, PRIMARY KEY (at, se
 
 
 class History:
-    """A history file."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -107,28 +104,21 @@ class History:
         """
         points = list(points)
         runs = {(each.series, each.run) for each in points if not each.is_single}
-        rows = [
-            (each.series, each.cell, each.metric, each.baseline, each.contender, each.run, _moment(each.at),
-             each.model_dump_json()) for each in points
-        ]  # fmt: skip
+        key = attrgetter("series", "cell", "metric", "baseline", "contender", "run")
+        rows = [(*key(each), _moment(each.at), each.model_dump_json()) for each in points]
         with self._open(write=True) as connection:
             before = set(connection.execute("SELECT series, cell, metric, baseline, contender, run FROM point"))
             connection.executemany("DELETE FROM point WHERE series = ? AND run = ?", runs)
             connection.executemany("INSERT OR REPLACE INTO point VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        return len({row[:6] for row in rows} - before)
+        return len(set(map(key, points)) - before)
 
     def annotate(self, annotation: Annotation) -> None:
-        """Add an annotation.
-
-        Raises:
-            ResultsError: as for `add`.
-        """
         row = (_moment(annotation.at), annotation.series, annotation.model_dump_json())
         with self._open(write=True) as connection:
             connection.execute("INSERT OR REPLACE INTO annotation VALUES (?, ?, ?)", row)
 
     def points(self, series: str = "") -> list[Point]:
-        """The points of one series or of all, in the order of time.
+        """Return the points of one series or of all, in the order of time.
 
         Raises:
             SpecError: the series does not exist.
@@ -142,11 +132,6 @@ class History:
         return [self._read(Point, content) for name, content in rows if series in ("", name)]
 
     def annotations(self) -> list[Annotation]:
-        """The annotations in the order of time.
-
-        Raises:
-            ResultsError: as for `points`.
-        """
         with self._open() as connection:
             rows = connection.execute("SELECT content FROM annotation ORDER BY at, content").fetchall()
         return [self._read(Annotation, content) for (content,) in rows]

@@ -1,4 +1,4 @@
-"""Read results of other benchmark tools for a history: a figure or two per run."""
+"""Read results of other benchmark tools: a figure or two per run."""
 
 import csv
 import json
@@ -31,10 +31,7 @@ class Figure:
     """One figure of one run; what the file does not say is empty or None.
 
     Attributes:
-        tool: with its version if known.
         value: events per second, events per minute, or ms, by the metric.
-        server: as the tool names it.
-        at: when the run began.
         number: number of the run in the file.
         run: the tool's own name of the run.
         transaction: the only one measured; empty for all.
@@ -55,15 +52,7 @@ class Figure:
 def read_points(
     path: Path, *, series: str, workload: str = "", server: str = "", commit: str = "", at: datetime | None = None
 ) -> list[Point]:
-    """Read the points of a file.
-
-    Args:
-        path: what a tool wrote.
-        series: the series that the points join.
-        workload: by default what the file says, else the file's name.
-        server: what was measured; by default what the file says.
-        commit: what was measured.
-        at: by default what the file says, else its modification time.
+    """Read the points of a file; what is not given is taken from the file.
 
     Raises:
         SpecError: the file is in none of the formats.
@@ -120,7 +109,6 @@ def _no_result(path: Path) -> SpecError:
 
 
 def _numbered(figures: list[Figure]) -> Iterator[Figure]:
-    """Number repeated runs of a cell in one file."""
     seen: Counter[tuple[object, ...]] = Counter()
     for figure in figures:
         key = (figure.workload, figure.transaction, figure.threads, figure.metric)
@@ -151,7 +139,6 @@ def _sysbench(text: str) -> Iterator[Figure]:
 
 
 def _hammerdb(text: str) -> Iterator[Figure]:
-    """The log of a run, or its result as JSON; new orders per minute."""
     users = None
     for line in text.splitlines():
         if found := re.search(r"(\d+) Active Virtual Users configured", line):
@@ -164,17 +151,13 @@ def _hammerdb(text: str) -> Iterator[Figure]:
 
 
 def _hammerdb_timing(text: str) -> Iterator[Figure]:
-    """`job JOBID timing` as JSON: 95th percentiles, a cell per transaction."""
+    """`job JOBID timing` as JSON: a cell per transaction."""
     for name, timing in json.loads(text).items():
         yield Figure("HammerDB", "TPROC-C", None, P95, float(timing["p95_ms"]), transaction=name)
 
 
 def _hammerdb_jobs(path: Path) -> list[Figure]:
-    """HammerDB's database of jobs (`hammer.DB`): log and timing of each finished TPROC-C run.
-
-    Tables: JOBMAIN (jobid, db, bm, local timestamp …), JOBOUTPUT (jobid, vu, output: lines of its log), JOBTIMING
-    (jobid, procname, p95_ms, summary: 1 for a row over all virtual users …).
-    """
+    """Read log and timing of each finished TPROC-C run from HammerDB's database of jobs (`hammer.DB`)."""
     found = []
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as jobs:
@@ -225,7 +208,6 @@ def _benchbase(text: str) -> Iterator[Figure]:
 
 
 def _benchbase_csv(text: str) -> Iterator[Figure]:
-    """A results.csv: the mean of its intervals."""
     rows = csv.DictReader(text.splitlines())
     if rows.fieldnames and rows.fieldnames[0] == "Time (seconds)":
         rates = [float(row["Throughput (requests/second)"]) for row in rows]
@@ -233,7 +215,6 @@ def _benchbase_csv(text: str) -> Iterator[Figure]:
 
 
 def _go_tpc(text: str) -> Iterator[Figure]:
-    """A summary: tpmC, and the 95th percentile of new orders."""
     for tpmc in _all(rf"^tpmC: {_NUMBER}", text):
         yield Figure("go-tpc", "tpcc", None, TPMC, tpmc)
     for p95 in _all(rf"^\[Summary\] NEW_ORDER - .*\b95th\(ms\): {_NUMBER}", text):

@@ -1,4 +1,4 @@
-"""A history as a page, as tables and for other programs: its lines, and what changed when."""
+"""A history's lines and changes: as a page, as tables, and for other programs."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ from bakeoff.report.view import Charts, Column, Fold, Panel, Prose, ReportView, 
 from bakeoff.results import RunDirectory
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.model import Analysis, Comparison, Interval
+from bakeoff.stats.model import Analysis, Comparison
 from bakeoff.units import format_rate
 
 _P95_QUANTILE = 0.95
@@ -41,7 +41,7 @@ UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 
 
 def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
-    """A point for each comparison's throughput, and for its events' 95th percentile.
+    """Return a point for each comparison's throughput, and for its events' 95th percentile.
 
     `at` dates the points; by default it is when the run began.
 
@@ -91,7 +91,6 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
 def _latency(
     analysis: Analysis, compared: Comparison, shared: dict[str, Any], *quantiles_ns: dict[str, float]
 ) -> list[Point]:
-    """The point of the events' 95th percentile, if every epoch had enough events."""
     what = (compared.cell, compared.contender, "event", _P95_QUANTILE)
     found = (each for each in analysis.latencies if (each.cell, each.contender, each.operation, each.quantile) == what)
     ratio = next(found, None)
@@ -121,25 +120,21 @@ class Line:
 
     @property
     def series(self) -> str:
-        """The series of its points."""
         return self.points[0].series
 
     @property
     def title(self) -> str:
-        """A name that is unique in the history."""
         return f"{self.series}: {self.name}"
 
     @property
     def is_single(self) -> bool:
-        """Whether its points are single runs."""
         return self.points[0].is_single
 
 
 def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
-    """The lines of a history with their change points.
+    """Group points into lines, and find their changes.
 
-    Points of one series, cell, metric and baseline make a line. A run with several contenders of one date makes a line
-    for each of them. Single runs make a line for each tool.
+    A line has one series, cell, metric and baseline (or tool). A run with several contenders makes a line for each.
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
@@ -159,7 +154,9 @@ def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
 
 
 def _word(line: Line, change: Change) -> str:
-    return "faster" if (change.size < 0) is (line.metric == P95) else "slower"
+    """`slower: −5.1%`."""
+    word = "faster" if (change.size < 0) is (line.metric == P95) else "slower"
+    return f"{word}: {numbers.change(change.size, change.interval.half_width)}"
 
 
 def _name(point: Point) -> str:
@@ -172,11 +169,7 @@ def _name(point: Point) -> str:
 def history_view(
     points: Sequence[Point], annotations: Sequence[Annotation], *, title: str, alpha: float, beside: Path | None = None
 ) -> ReportView:
-    """Build everything that is shown of a history; runs are linked if `beside`, the page's folder, is given.
-
-    Raises:
-        ResultsError: there are no points.
-    """
+    """Build everything that is shown of a history; runs are linked if the page's folder, `beside`, is given."""
     if not points:
         raise ResultsError(f"{title} has no points yet.", hint="`bakeoff history add RUN` adds a run's.")
     lines = lines_of(points, alpha=alpha)
@@ -185,33 +178,34 @@ def history_view(
     single = [line for line in lines if line.is_single]
     own = [each for each in annotations if each.series in ("", *series)]
     annotations = sorted([*own, *_noticed(points)], key=lambda each: each.at)
+    changes = [Prose(text=_lead(paired, alpha)) if paired else None, _changes_table(paired, annotations)]
+    of_series = {name: [line for line in paired if line.series == name] for name in series}
+    runs_alone = [Prose(text=SINGLE) if single else None, _charts("single", single, annotations)]
+    all_points = Fold(title="All points", content=_points_table(points, beside))
     made = (
-        Section.of(
-            "What changed", Prose(text=_lead(paired, alpha)) if paired else None, _changes_table(paired, annotations),
-            anchor="changes", nav="What changed", in_terminal=True,
-        ),
+        Section.of("What changed", *changes, anchor="changes", nav="What changed", in_terminal=True),
         Section.of("Lines", _lines_table(lines), anchor="lines", nav="Lines", in_terminal=True),
-        *(_charts_section(f"series-{at}", name, [line for line in paired if line.series == name], annotations)
-          for at, name in enumerate(series)),
-        Section.of(
-            "Single runs", Prose(text=SINGLE) if single else None,
-            Charts(panels=tuple(_panel(f"single-{at}", line, annotations) for at, line in enumerate(single)),
-                   legend=False),
-            anchor="single", nav="Single runs",
+        *(
+            Section.of(name, _charts(f"series-{at}", own, annotations, _NOTE), anchor=f"series-{at}", nav=name)
+            for at, (name, own) in enumerate(of_series.items())
         ),
+        Section.of("Single runs", *runs_alone, anchor="single", nav="Single runs"),
         Section.of("Annotations", _annotations_table(annotations), anchor="annotations", nav="Annotations"),
-        Section.of("Points", Fold(title="All points", content=_points_table(points, beside)), anchor="points",
-                   nav="Points"),
-    )  # fmt: skip
-    runs = len({point.run for point in points})
+        Section.of("Points", all_points, anchor="points", nav="Points"),
+    )
+    runs = numbers.counted(len({point.run for point in points}), "run")
     return ReportView(
-        run=title, title=title, question=f"History: {', '.join(series)}",
-        dateline=f"{points[0].at:%Y-%m-%d} to {points[-1].at:%Y-%m-%d} · {runs} run{'s' if runs > 1 else ''} · "
-        f"{len(lines)} line{'s' if len(lines) > 1 else ''}",
+        run=title,
+        title=title,
+        question=f"History: {', '.join(series)}",
+        dateline=f"{points[0].at:%Y-%m-%d} to {points[-1].at:%Y-%m-%d} · {runs} · "
+        f"{numbers.counted(len(lines), 'line')}",
         sections=tuple(section for section in made if section),
         records=tuple(record(line, at) for line in lines for at in range(len(line.points))),
-    )  # fmt: skip
+    )
 
+
+_NOTE = "Points with their 95% intervals; vertical lines: changes. Point at a mark for its date, run and figures."
 
 SINGLE = (
     "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. "
@@ -236,9 +230,6 @@ def _changes_table(lines: Sequence[Line], annotations: Sequence[Annotation]) -> 
         (line, change, line.points[change.at - 1], line.points[change.at]) for line in lines for change in line.changes
     ]
 
-    def within(change: Change) -> Interval:
-        return Interval(low=change.low, high=change.high)
-
     def noted(line: Line, before: Point, after: Point) -> str:
         return "; ".join(each.text for each in annotations if before.at < each.at <= after.at and _about(each, line))
 
@@ -249,11 +240,8 @@ def _changes_table(lines: Sequence[Line], annotations: Sequence[Annotation]) -> 
         Column("line", lambda each: each[0].title),
         Column("first run", lambda each: Value(text=_name(each[3]), sub=f"after {_name(each[2])}")),
         Column("may be", lambda each: _between(each[0], each[1]), wide=True),
-        Column(
-            "change",
-            lambda each: f"{_word(*each[:2])}: {numbers.change(each[1].size, within(each[1]).half_width)}",
-        ),
-        Column("95% interval", lambda each: numbers.change_interval(within(each[1]))),
+        Column("change", lambda each: _word(*each[:2])),
+        Column("95% interval", lambda each: numbers.change_interval(each[1].interval)),
         Column("p", lambda each: each[1].p_value, "{:.2g}".format, wide=True),
         Column("with it", lambda each: noted(each[0], each[2], each[3])),
         all_text=True,
@@ -265,7 +253,6 @@ def _about(annotation: Annotation, line: Line) -> bool:
 
 
 def _between(line: Line, change: Change) -> str:
-    """The points that may be the first after the change."""
     if change.first == change.last:
         return "this one"
     return f"{_name(line.points[change.first])} to {_name(line.points[change.last])}"
@@ -286,7 +273,7 @@ def _noticed(points: Sequence[Point]) -> Iterable[Annotation]:
 def _lines_table(lines: Sequence[Line]) -> Table:
     def unchanged(line: Line) -> str:
         since = len(line.points) - (line.changes[-1].at if line.changes else 0)
-        return "single runs" if line.is_single else f"{since} point{'s' if since > 1 else ''}"
+        return "single runs" if line.is_single else numbers.counted(since, "point")
 
     return Table.of(
         "lines",
@@ -310,14 +297,13 @@ def _figures(point: Point) -> tuple[str, str, str, str]:
     reference, value = ("" if each is None else format_rate(each) for each in (point.reference, point.value))
     if point.ratio is None:
         return "", "", reference, value
-    interval = Interval(low=point.low, high=point.high)
-    return numbers.ratio(point.ratio, interval.half_width), numbers.interval(interval), reference, value
+    interval = numbers.interval(point.interval)
+    return numbers.ratio(point.ratio, point.interval.half_width), interval, reference, value
 
 
-def _charts_section(anchor: str, name: str, lines: Sequence[Line], annotations: Sequence[Annotation]) -> Section | None:
-    panels = tuple(_panel(f"{anchor}-{at}", line, annotations) for at, line in enumerate(lines))
-    note = "Points with their 95% intervals; vertical lines: changes. Point at a mark for its date, run and figures."
-    return Section.of(name, Charts(panels=panels, legend=False, note=note), anchor=anchor, nav=name)
+def _charts(name: str, lines: Sequence[Line], annotations: Sequence[Annotation], note: str = "") -> Charts:
+    panels = tuple(_panel(f"{name}-{at}", line, annotations) for at, line in enumerate(lines))
+    return Charts(panels=panels, legend=False, note=note)
 
 
 def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
@@ -506,8 +492,7 @@ def github_json(lines: Sequence[Line]) -> str:
             "unit": UNITS.get(line.metric, line.metric) if single else "ratio to the reference",
             "value": point.value if point.ratio is None else round(math.exp(point.ratio), 6),
         }
-        half = Interval(low=point.low, high=point.high).half_width
-        if half is not None:
+        if (half := point.interval.half_width) is not None:
             bench["range"] = f"± {math.expm1(half):.2%}"
         bench["extra"] = f"{point.contender}; {point.run}; {point.machine}"
         benches.append(bench)

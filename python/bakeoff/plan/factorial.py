@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.plan.workloads import kind_of, sized_options, workload_names
-from bakeoff.spec import Arm, Origin, Study, Workload, control_of
+from bakeoff.spec import Arm, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, fields_set_by, part_of
 from bakeoff.spec.fields import Conditions, Sizes
@@ -59,7 +59,7 @@ def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
     workloads = tuple(_workload(each, loaded.path.parent) for each in form.workloads or ())
     levels = dict(zip(arm_names(len(measured)), measured, strict=True))
     arms = _arms(loaded, levels, workloads)
-    running = any(arm.server.origin is Origin.URL for arm in arms)
+    running = any(arm.server.is_running for arm in arms)
     for index, workload in enumerate(workloads):
         if running and workload.writes and not kind_of(workload.script).fills_tables:
             reason = "on running servers only the reads of a capture are replayed."
@@ -177,7 +177,7 @@ def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tup
     seen: set[object] = set()
     data: dict[object, Data] = {}
     for arm in arms:
-        if arm.server.origin is not Origin.URL:
+        if not arm.server.is_running:
             continue
         place = running_at(arm.server, with_database=by_url)
         setup = (place, arm.connection.model_copy(update={"transport": "socket"}))  # its URL says how it is reached

@@ -1,9 +1,14 @@
-"""Turn a study into a plan, and a plan into the drafts of its epochs. Pure: no clock, no file, no random state."""
+"""The only author of plans: the first one, those that measuring changes, and the drafts of their epochs.
+
+Pure functions: no clock, no file, no random state.
+"""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from statistics import fmean
 
 from bakeoff.plan import timing
-from bakeoff.plan.epochs import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength, seed_for, shuffled
+from bakeoff.plan.epochs import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength, seed_for, shuffled, turns
 from bakeoff.plan.workloads import kind_of, workload_names, writes
 from bakeoff.spec import Placement, Study, Workload
 
@@ -11,6 +16,75 @@ _NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect`
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
 _DRAFTS_MAX = 200  # a budget of days has millions of epochs
 _PADDING_MAX_BYTES = 4096  # one page, so that the stack can start at every aligned address in it
+_STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
+
+
+@dataclass(frozen=True)
+class CellPilot:
+    """What its pilot found out about a cell.
+
+    Attributes:
+        slices: the length that it chose.
+        variance_rate_s: variance of the log ratio within an epoch times measured seconds; None if not known.
+        events_per_s: of the slowest arm.
+    """
+
+    slices: SliceLength
+    variance_rate_s: float | None
+    events_per_s: float
+
+
+def first_plan(study: Study, *, at_once: int, builds: int) -> Plan:
+    """Plan before anything is known about the machine, which runs `at_once` servers at a time."""
+    return plan_study(study, overhead_s=0.0, load_s=0.0, turns=turns(len(study.arms), at_once=at_once), builds=builds)
+
+
+def plan_after_pilot(
+    first: Plan, study: Study, pilots: Mapping[str, CellPilot], *, begun_s: float, elapsed_s: float
+) -> Plan:
+    """Plan with what the first epoch has found out before it measures.
+
+    Args:
+        first: the plan that it began with.
+        study: the question.
+        pilots: by cell; those that write or are open loop have none.
+        begun_s: wall seconds that starting and warming one round of servers took.
+        elapsed_s: wall seconds of the budget used so far, `begun_s` included.
+    """
+    rounds = first.turns - len(study.arms) + 1
+    plan = plan_study(
+        study,
+        overhead_s=rounds * (begun_s + _STOP_S),
+        load_s=elapsed_s - begun_s + timing.report_seconds(len(first.cells)),
+        turns=first.turns,
+        builds=first.builds,
+        pilots=pilots,
+    )
+    return plan.all_free(first.unpaired) if first.unpaired else plan
+
+
+def plan_anew(old: Plan, study: Study, *, seconds_per_cell: float, elapsed_s: float) -> Plan:
+    """Plan the rest of the budget with other measuring seconds; slices, and each cell's share, stay."""
+    plan = plan_study(
+        study,
+        overhead_s=old.overhead_s,
+        load_s=elapsed_s,
+        seconds_per_cell=seconds_per_cell,
+        turns=old.turns,
+        builds=old.builds,
+    ).with_slices({cell.name: cell.slices for cell in old.cells})
+    plan = _share_seconds(plan, {cell.name: old.seconds_of(cell.name) for cell in old.cells})
+    return plan.all_free(old.unpaired) if old.unpaired else plan
+
+
+def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
+    """Double the slices of these cells, as far as enough blocks fit into a measuring."""
+    longer = {}
+    for name in cells:
+        cell = plan.cell(name)
+        _, longest_ns = slice_bounds(plan, cell)
+        longer[name] = timing.guarded(max(min(2 * cell.slices.slice_ns, longest_ns), cell.slices.slice_ns))
+    return plan.with_slices(longer)
 
 
 def plan_study(
@@ -21,32 +95,28 @@ def plan_study(
     seconds_per_cell: float | None = None,
     turns: int | None = None,
     builds: int | None = None,
-    needs: timing.PilotNeeds = timing.UNKNOWN_NEEDS,
+    pilots: Mapping[str, CellPilot] | None = None,
 ) -> Plan:
     """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`), which the caller reports.
 
     Args:
         overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
         load_s: expected wall seconds before the first epoch and after the last one.
-        seconds_per_cell: measuring seconds of a cell in an epoch; None to follow from the budget (bakeoff.plan.timing).
+        seconds_per_cell: measuring seconds of a cell and epoch; None to take them from the noise and the budget.
         turns: arms that take turns in a cell, the baseline counted once a round (`epochs.turns`); None for every arm.
-        builds: loads of the data that there are; None for the study's.
+        builds: loads of the data; None for the study's.
+        pilots: by cell; None before the pilot.
     """
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)
-    comfortable_s = timing.LONG_S
-    if not any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
-        comfortable_s = timing.comfortable_seconds(needs, overhead_s=overhead_s, cells=count, turns=turns)
-    seconds = seconds_per_cell or timing.seconds_per_cell(
-        budget_s=study.budget_s,
-        load_s=load_s,
+    seconds = seconds_per_cell or timing.fit_seconds(
+        _ideal_seconds(study, count, overhead_s, turns, pilots or {}),
+        rest_s=study.budget_s - load_s,
         overhead_s=overhead_s,
         cells=count,
-        comfortable_s=comfortable_s,
         turns=turns,
     )
-    epoch_s = overhead_s + count * seconds
-    fitting = int((study.budget_s - load_s) / epoch_s + 1e-9)
+    fitting = int((study.budget_s - load_s) / (overhead_s + count * seconds) + 1e-9)
     plan = Plan(
         seed=study.seed,
         arms=tuple(arm.name for arm in study.arms),
@@ -64,10 +134,44 @@ def plan_study(
         unpaired="client and servers are on different hosts" if study.client else "",
         epochs=(),
     )
-    drafts = tuple(
-        epoch_draft(plan, study, epoch) for epoch in range(min(max(fitting, timing.EPOCHS_MIN), _DRAFTS_MAX))
+    if pilots is not None:
+        plan = plan.with_slices({cell: pilot.slices for cell, pilot in pilots.items()})
+        noise = {cell: pilot.variance_rate_s for cell, pilot in pilots.items()}
+        plan = _share_seconds(plan, {cell.name: noise.get(cell.name) for cell in plan.cells})
+    drafts = range(min(max(fitting, timing.EPOCHS_MIN), _DRAFTS_MAX))
+    return plan.model_copy(update={"epochs": tuple(epoch_draft(plan, study, epoch) for epoch in drafts)})
+
+
+def _ideal_seconds(study: Study, cells: int, overhead_s: float, turns: int, pilots: Mapping[str, CellPilot]) -> float:
+    """Measuring seconds of a cell if the budget did not matter."""
+    if any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
+        return timing.LONG_S
+    least = [
+        timing.least_seconds(turns=turns, slice_ns=pilot.slices.slice_ns, events_per_s=pilot.events_per_s)
+        for pilot in pilots.values()
+    ]
+    # The pilot's seconds are those of two arms.
+    rates = [pilot.variance_rate_s * turns / 2 for pilot in pilots.values() if pilot.variance_rate_s]
+    return timing.ideal_seconds(
+        overhead_s=overhead_s,
+        cells=cells,
+        bounds=(max(least, default=timing.least_seconds(turns=turns)), timing.LONG_S),
+        rate_s=fmean(rates) if rates else None,
+        precision=study.precision,
     )
-    return plan.model_copy(update={"epochs": drafts})
+
+
+def _share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
+    """Share the measuring seconds among the cells by their noise; cut slices that no longer leave enough blocks."""
+    seconds = timing.shared_seconds(plan.seconds_per_cell, noise, turns=plan.turns)
+    cells = []
+    for cell in plan.cells:
+        cell = cell.model_copy(update={"seconds": seconds[cell.name]})
+        _, longest_ns = slice_bounds(plan, cell)
+        if cell.slices.slice_ns > longest_ns:
+            cell = cell.model_copy(update={"slices": timing.guarded(longest_ns)})
+        cells.append(cell)
+    return plan.model_copy(update={"cells": tuple(cells)})
 
 
 def epoch_draft(
@@ -109,34 +213,6 @@ def epoch_draft(
         padding_bytes={arm: seed_for(seeds.padding, arm) % _PADDING_MAX_BYTES for arm in plan.arms},
         seeds=seeds,
     )
-
-
-def share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
-    """Return the plan with its measuring seconds shared among the cells by their noise (`timing.shared_seconds`).
-
-    Slices that leave too few blocks are cut.
-    """
-    seconds = timing.shared_seconds(plan.seconds_per_cell, noise, turns=plan.turns)
-    cells = []
-    for cell in plan.cells:
-        cell = cell.model_copy(update={"seconds": seconds.get(cell.name, plan.seconds_per_cell)})
-        _, longest_ns = slice_bounds(plan, cell)
-        if cell.slices.slice_ns > longest_ns:
-            cut = SliceLength(slice_ns=longest_ns, guard_ns=timing.guard_ns(longest_ns))
-            cell = cell.model_copy(update={"slices": cut})
-        cells.append(cell)
-    return plan.model_copy(update={"cells": tuple(cells)})
-
-
-def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
-    """Return the plan with the slices of these cells doubled, as far as enough blocks fit."""
-    longer = {}
-    for name in cells:
-        cell = plan.cell(name)
-        _, longest_ns = slice_bounds(plan, cell)
-        length_ns = max(min(2 * cell.slices.slice_ns, longest_ns), cell.slices.slice_ns)
-        longer[name] = SliceLength(slice_ns=length_ns, guard_ns=timing.guard_ns(length_ns))
-    return plan.with_slices(longer)
 
 
 def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:

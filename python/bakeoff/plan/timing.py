@@ -1,4 +1,4 @@
-"""How long to measure: slices and guards, seconds of a cell and epoch, the budget (docs/method-reference.md)."""
+"""How long to measure: slices and guards, seconds of a cell and epoch, the budget (docs/reference/method.md)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,10 @@ from bakeoff.plan.epochs import SliceLength
 EPOCHS_MIN = 6
 """Fewest epochs for a verdict at the target precision."""
 
-SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
-"""Measuring seconds of a cell in an epoch: below 2 s a write cell has no whole block, above 120 s epochs are few."""
+_SECONDS_MIN = 2.0  # of measuring a cell in an epoch: below it a write cell has no whole block
+
+LATER_BOUNDS = (5.0, 120.0)
+"""Measuring seconds of a cell in an epoch that its first epochs may choose; above 120 s epochs are few."""
 
 # Seconds for two blocks of the shortest slices with guards, two turns an arm in each; less does not measure an arm.
 _TURN_MIN_S = 4 * 0.055
@@ -52,8 +54,8 @@ SLICE_MIN_NS = 5 * _MS
 
 
 def seconds_min(turns: int) -> float:
-    """Return the fewest measuring seconds of a cell in which so many arms take turns."""
-    return max(SECONDS_MIN, turns * _TURN_MIN_S)
+    """Fewest measuring seconds of a cell in which so many arms take turns."""
+    return max(_SECONDS_MIN, turns * _TURN_MIN_S)
 
 
 def warm_seconds(warm_s: float) -> float:
@@ -74,60 +76,64 @@ def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: in
     return math.ceil(needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
 
 
-def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int) -> float:
-    """Return the seconds in which a cell has enough blocks of its slices, and enough events of each arm for a p99."""
-    blocks_s = _BLOCKS_AIM * 2 * turns * (slice_ns + guard_ns(slice_ns)) / 1e9
-    return max(blocks_s, turns * _EVENTS_AIM / events_per_s) if events_per_s > 0 else blocks_s
-
-
-def precise_seconds(*, variance_rate_s: float, precision: float, turns: int) -> float:
-    """Return the seconds of a cell with which the fewest epochs reach the target precision, if restarts differ little.
+def least_seconds(*, turns: int, slice_ns: int = 0, events_per_s: float = 0.0) -> float:
+    """Least useful measuring seconds of a cell that reads: enough of each arm, enough blocks, enough events for a p99.
 
     Args:
-        variance_rate_s: variance of the log ratio x seconds of its two arms within an epoch, from the pilot.
-        precision: target half-width, natural-log units.
         turns: arms that share the seconds.
+        slice_ns: length of its slices; 0 before the pilot.
+        events_per_s: of the slowest arm; 0 if not known.
     """
-    return variance_rate_s * turns / 2 / (_EPOCH_SD * precision) ** 2
+    blocks_s = _BLOCKS_AIM * 2 * turns * (slice_ns + guard_ns(slice_ns)) / 1e9
+    events_s = turns * _EVENTS_AIM / events_per_s if events_per_s > 0 else 0.0
+    return max(_TURN_COMFORTABLE_S * turns, blocks_s, events_s)
 
 
-@dataclass(frozen=True)
-class PilotNeeds:
-    """What the pilots ask of the measuring seconds of a cell.
-
-    Attributes:
-        needed_s: what the slowest cell needs (`needed_seconds`).
-        precise_s: mean over cells of what their noise needs (`precise_seconds`); None if unknown.
-    """
-
-    needed_s: float = 0.0
-    precise_s: float | None = None
-
-
-UNKNOWN_NEEDS = PilotNeeds()
-
-
-def comfortable_seconds(needs: PilotNeeds = UNKNOWN_NEEDS, *, overhead_s: float, cells: int, turns: int = 2) -> float:
-    """Return the seconds of a cell in an epoch if all cells only read and the budget does not matter; at most `LONG_S`.
-
-    They are as long as the noise needs. If that is unknown, all cells together take as long as everything
-    else in the epoch (`overhead_s`). The variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m); at
-    C m = o it is at most twice the least that any m gives, whatever the restart variance sigma_I^2 and the rate v are.
-    """
-    noise_s = overhead_s / cells if needs.precise_s is None else needs.precise_s
-    return min(max(noise_s, _TURN_COMFORTABLE_S * turns, needs.needed_s), LONG_S)
-
-
-def seconds_per_cell(
-    *, budget_s: float, load_s: float, overhead_s: float, cells: int, comfortable_s: float, turns: int
+def ideal_seconds(
+    *,
+    overhead_s: float,
+    cells: int,
+    bounds: tuple[float, float],
+    rate_s: float | None = None,
+    restart_variance: float | None = None,
+    precision: float = math.inf,
 ) -> float:
-    """Return the measuring seconds of a cell in an epoch before anything is known about the noise.
+    """Measuring seconds of a cell in an epoch that suit the noise, as far as it is known, whatever the budget.
 
-    As long as is comfortable while 8 epochs fit, else shorter; if that leaves less than 5 s, 6 epochs must do. Never
-    below `seconds_min`, even if the budget then does not hold 6 epochs. What a whole number of epochs leaves of the
-    budget is shared out among them.
+    After m seconds the variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m).
+
+    - Nothing known: C m = o, where it is at most twice the least that any m gives.
+    - v known: the m with which the fewest epochs reach the target precision, if restarts differ little.
+    - v and sigma_I^2 known: the least, m = sqrt(o v / (C sigma_I^2)). Source: Kalibera & Jones, Rigorous Benchmarking
+      in Reasonable Time, ISMM 2013 (two levels).
+
+    Args:
+        overhead_s: o, unmeasured seconds of an epoch, shared by the cells.
+        cells: C, their number.
+        bounds: least and most seconds; the most wins.
+        rate_s: v, variance of the log ratio within an epoch times measured seconds, mean over cells.
+        restart_variance: sigma_I^2, variance of the log ratio between epochs that longer measuring would not remove.
+        precision: target half-width, natural-log units.
     """
-    rest_s, least = budget_s - load_s, seconds_min(turns)
+    if rate_s is None:
+        ideal_s = overhead_s / cells
+    elif restart_variance is None:
+        ideal_s = rate_s / (_EPOCH_SD * precision) ** 2
+    elif restart_variance > 0:
+        ideal_s = math.sqrt(overhead_s * rate_s / (cells * restart_variance))
+    else:
+        ideal_s = math.inf
+    return min(max(ideal_s, bounds[0]), bounds[1])
+
+
+def fit_seconds(ideal_s: float, *, rest_s: float, overhead_s: float, cells: int, turns: int) -> float:
+    """Fit the ideal seconds of a cell (`ideal_seconds`) into what loading leaves of the budget.
+
+    Shorter if fewer than 8 epochs fit. If that leaves less than 5 s, 6 epochs must do. Never below `seconds_min`, even
+    if fewer than 6 epochs then fit. What a whole number of epochs leaves of the budget is shared out among them, so
+    that the last one ends with it.
+    """
+    least = seconds_min(turns)
 
     def at(epochs: int) -> float:
         return (rest_s / epochs - overhead_s) / cells
@@ -135,7 +141,7 @@ def seconds_per_cell(
     seconds = at(_EPOCHS_AIM)
     if seconds < max(5.0, least):
         seconds = min(max(5.0, least), at(EPOCHS_MIN))
-    seconds = min(max(seconds, least), max(comfortable_s, least))
+    seconds = min(max(seconds, least), max(ideal_s, least))
     fitting = int(rest_s / (overhead_s + cells * seconds) + 1e-9)
     return max(seconds, at(fitting)) if fitting >= EPOCHS_MIN else seconds
 
@@ -171,25 +177,6 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: 
     }
 
 
-def best_seconds_per_cell(*, overhead_s: float, cells: int, variance_rate_s: float, restart_variance: float) -> float:
-    """Return the seconds that give the narrowest interval for a given total time, m* = sqrt(o v / (C sigma_I^2)).
-
-    Args:
-        overhead_s: o, unmeasured seconds an epoch, shared by the cells.
-        cells: C, how many there are.
-        variance_rate_s: v, within-epoch variance of the log ratio times measured seconds.
-        restart_variance: sigma_I^2, variance of the log ratio between epochs that longer measuring would not remove.
-
-    Returns:
-        m*, clamped to [5 s, 120 s]; 120 s if restarts add nothing.
-
-    Source: Kalibera & Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013 (two levels).
-    """
-    if restart_variance <= 0:
-        return SECONDS_MAX
-    return min(max(math.sqrt(overhead_s * variance_rate_s / (cells * restart_variance)), 5.0), SECONDS_MAX)
-
-
 def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[SliceLength, int | None]:
     """Lengthen slices so that whole blocks fill a measuring; returns them and the number of blocks.
 
@@ -210,6 +197,11 @@ def guard_ns(slice_ns: int) -> int:
     return min(max(slice_ns // 20, 5 * _MS), 10 * _MS, slice_ns // 10)
 
 
+def guarded(slice_ns: int) -> SliceLength:
+    """Return a slice of this length with its guard."""
+    return SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns))
+
+
 def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -> int:
     """Return the longest slice with which so many blocks (each arm twice, with guards) fit; 5 ms or more."""
     with_guard_ns = int(seconds * 1e9) // (blocks * 2 * max(turns, 1))
@@ -217,10 +209,8 @@ def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -
 
 
 def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
-    """Return the longest slice that a pilot may choose, within what the budget and `LONG_S` allow."""
-    seconds = seconds_per_cell(
-        budget_s=budget_s, load_s=0, overhead_s=0, cells=cells, comfortable_s=LONG_S, turns=turns
-    )
+    """Longest slice that a pilot may choose: its blocks fill a measuring as long as the budget and `LONG_S` allow."""
+    seconds = fit_seconds(LONG_S, rest_s=budget_s, overhead_s=0, cells=cells, turns=turns)
     return longest_slice_ns(seconds=seconds, turns=turns)
 
 
@@ -242,8 +232,7 @@ def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float,
 def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> SliceLength:
     """Return slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
     lowest, highest = slice_bounds(writes=writes, frozen=frozen, open_loop=open_loop, seconds=seconds, turns=turns)
-    length = lowest if writes or open_loop else min(_READ_SLICE_NS, highest)
-    return SliceLength(slice_ns=length, guard_ns=guard_ns(length))
+    return guarded(lowest if writes or open_loop else min(_READ_SLICE_NS, highest))
 
 
 def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float) -> float:

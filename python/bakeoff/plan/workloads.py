@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Protocol
 
 from bakeoff import features
-from bakeoff.spec import Data, Origin, ServerSpec, Study, Workload
+from bakeoff.spec import Data, ServerSpec, Study, Workload
 from bakeoff.spec.dumps import read_dump
 from bakeoff.spec.server_name import is_url, url_database
 from bakeoff.spec.study import OptionValue
@@ -135,7 +135,7 @@ def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:
 
     Falls back to `Study.capture_database`; empty if neither names one.
     """
-    if server.origin is Origin.URL and not kind_of(workload.script).fills_tables:
+    if server.is_running and not kind_of(workload.script).fills_tables:
         return url_database(server.location) or study.capture_database
     return database_of(study, workload)
 

@@ -1,1 +1,1 @@
-"""Replay captured queries and judge each of them (docs/replay.md)."""
+"""Replay captured queries and judge each of them (docs/reference/replay.md)."""

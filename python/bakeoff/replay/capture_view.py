@@ -1,4 +1,4 @@
-"""What is shown of a capture (`bakeoff capture show`): its digests by time, and what cannot be replayed."""
+"""The view of a capture (`bakeoff capture show`): its digests by time, and what cannot be replayed."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -29,13 +29,9 @@ _TEXT_MAX = 1000  # characters of a statement; the capture has 8 kB
 
 
 def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> ReportView:
-    """Build everything that is shown of a capture.
+    """Build everything that is shown of a capture, from what the engine read of it.
 
-    Args:
-        summary: header, overall and digests, as the engine reads them.
-        path: the capture.
-        limit: number of digests to show.
-        literals: show a sample of each with its values.
+    `limit` is the number of digests; with `literals` each has a sample with its values.
     """
     overall, digests = summary["overall"], summary["digests"][:limit]
     timed = overall["total_us"] > 0
@@ -69,7 +65,6 @@ _COUNTED = {"events": "statement", "digests": "digest", "connections": "connecti
 
 
 def _dateline(summary: Totals) -> str:
-    """Format, size, span and load of the capture."""
     overall = summary["overall"]
     parts = [
         f"{' and '.join(dict.fromkeys(overall['formats']))} log".replace("sql log", "SQL").replace(
@@ -136,7 +131,6 @@ def _shortened(text: str) -> str:
 
 
 def _refused(summary: Totals) -> Table:
-    """Digests that cannot be replayed by reason, at most ten per reason."""
     rows = []
     for reason, count in sorted(summary["overall"]["not_replayable"].items(), key=lambda item: -item[1]):
         found = [each for each in summary["digests"] if reason in each["not_replayable"]]

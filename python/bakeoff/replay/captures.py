@@ -52,7 +52,7 @@ class CaptureFacts:
     def copies(self, threads: int) -> int:
         """Times that each connection is replayed at once by so many sessions, when all are reads and none by the clock.
 
-        The engine reckons likewise (docs/engine.md, *A replay*).
+        The engine reckons likewise (docs/reference/engine.md, *A replay*).
         """
         return math.ceil(threads / self.connections)
 

@@ -24,7 +24,7 @@ from bakeoff.replay.workload import is_capture
 from bakeoff.report import render_terminal
 from bakeoff.results import runs_root
 from bakeoff.servers.paths import locked, share
-from bakeoff.spec import Frozen, Origin, Workload
+from bakeoff.spec import Frozen, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.fields import DATABASE_PATTERN, THREADS_MAX, Argument, Conditions, Option, Sizes
 
@@ -88,7 +88,7 @@ def replay(
     """Replay captured statements on servers with your data; judge the time, rows, errors and plan of every query."""
     specs = parse_servers(asked.servers, "replay shop.capture")
     refuse_twins(specs, "replay", hint="Name another server, or another database.", with_database=True)
-    on_running = any(spec.origin is Origin.URL for spec in specs)
+    on_running = any(spec.is_running for spec in specs)
     if data.data and on_running:
         raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")
     _check_writes(writes=asked.writes, backup=asked.i_have_a_backup, on_running=on_running)

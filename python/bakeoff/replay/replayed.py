@@ -8,7 +8,6 @@ from bakeoff.plan import Cell
 from bakeoff.replay.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.replay.digests import OTHER, DigestTimes, digest_times
 from bakeoff.report.context import Context
-from bakeoff.spec import Origin
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class Query:
 
     @property
     def is_flagged(self) -> bool:
-        """Whether the report shows its details."""
         return bool(self.differs) or self.word == "SLOWER"
 
 
@@ -66,8 +64,7 @@ class Replayed:
 
     @cached_property
     def digests(self) -> tuple[DigestTimes, ...]:
-        """Times of every digest."""
-        running = [arm.name for arm in self._context.study.arms if arm.server.origin is Origin.URL]
+        running = [arm.name for arm in self._context.study.arms if arm.server.is_running]
         analysis = self._context.analysis
         found = digest_times(
             self._context.histograms,
@@ -84,8 +81,13 @@ class Replayed:
         """Path of a capture -> what its statements answered."""
         return self._context.run.read(DOCUMENT, dict[str, Answers]) or {}
 
+    @cached_property
+    def other_tables(self) -> list[tuple[str, str, str]]:
+        """Arm, table, and how the table differs after the writes."""
+        by_arm = [pair for answers in self.answers.values() for pair in answers.other_tables.items()]
+        return [(arm, table, how) for arm, tables in by_arm for table, how in tables.items()]
+
     def answers_of(self, cell: Cell) -> Answers | None:
-        """What the statements of a cell's capture answered."""
         return self.answers.get(self._context.study.workloads[cell.workload_index].script)
 
     @cached_property

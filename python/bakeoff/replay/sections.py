@@ -1,18 +1,18 @@
-"""The section "Queries" of a replay: which queries are slower, or answer otherwise."""
+"""The section "Queries" of a replay: which queries are slower, or answer differently."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator
+from operator import itemgetter
 
 from bakeoff.replay.answer_rules import ROWS_KINDS, Answers
 from bakeoff.replay.capture_view import REASONS
-from bakeoff.replay.digests import EXECUTIONS_MIN
+from bakeoff.replay.digests import EXECUTIONS_MIN, DigestTimes
 from bakeoff.replay.replayed import Query, Replayed
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
+from bakeoff.report.context import Context, Place, Records, SectionSource
 from bakeoff.report.performance import mean_curve, percentile_series
-from bakeoff.report.sections import Place, Records, SectionSource
-from bakeoff.report.view import Charts, Code, Panel, Prose, Record, Row, Section, Series, Status, Table, step_rows
+from bakeoff.report.view import Charts, Code, Column, Panel, Prose, Record, Section, Series, Status, Table, step_rows
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns
 
@@ -32,7 +32,7 @@ def _answers_of(context: Context, cell: str) -> Answers | None:
 
 
 def findings(context: Context) -> tuple[str, ...]:
-    """What a replay found, a sentence or two for each cell and contender."""
+    """Say what a replay found, for each cell and contender."""
     queries = context.once(Replayed).queries
     if not queries:
         return ()
@@ -60,16 +60,16 @@ def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -
     found = [
         _some(words["SLOWER"], "slower") + share if slower else "",
         _some(words["FASTER"], "faster"),
-        f"{rows} return{'s' if rows == 1 else ''} other rows" if rows else "",
-        _some(on_one, f"fail{'s' if on_one == 1 else ''} on one side only"),
-        _some(on_both[True], f"fail{'s' if on_both[True] == 1 else ''} on both, with other errors"),
-        _some(on_both[False], f"fail{'s' if on_both[False] == 1 else ''} on both"),
+        _some(rows, "return{s} other rows"),
+        _some(on_one, "fail{s} on one side only"),
+        _some(on_both[True], "fail{s} on both, with other errors"),
+        _some(on_both[False], "fail{s} on both"),
         f"{kinds['plan']} with another plan" if kinds["plan"] else "",
         *(f"{kinds[kind]} with other {kind}" if kinds[kind] else "" for kind in ("warnings", "columns")),
     ]
     answers = _answers_of(context, cell)
     tables = len(answers.other_tables.get(contender, {})) if answers else 0
-    found.append(f"{tables} table{'s' if tables > 1 else ''} with another checksum" if tables else "")
+    found.append(f"{numbers.counted(tables, 'table')} with another checksum" if tables else "")
     text = ", ".join(each for each in found if each) or _nothing_found(queries)
     return f"{where}Total work {total}. {text[0].upper()}{text[1:]}."
 
@@ -92,7 +92,8 @@ def _queries(count: int) -> str:
 
 
 def _some(count: int, what: str) -> str:
-    return f"{_queries(count)} {what}" if count else ""
+    """`3 queries fail on both`; {s} is the verb's ending."""
+    return f"{_queries(count)} {what.format(s='s' if count == 1 else '')}" if count else ""
 
 
 def different_work(context: Context) -> Iterator[Status]:
@@ -120,7 +121,6 @@ def different_work(context: Context) -> Iterator[Status]:
 
 
 def queries_section(context: Context) -> Section | None:
-    """The queries of a replay by time lost, and details of those that differ."""
     queries = context.once(Replayed).queries
     flagged = [query for query in queries if query.is_flagged][:_DETAILED]
     shown = [query for at, query in enumerate(queries) if at < _SHOWN or query in flagged]
@@ -171,32 +171,29 @@ def _lost(share: float) -> str:
 
 
 def _table(context: Context, queries: list[Query], *, left: int) -> Table:
-    rows = []
-    for query in sorted(queries, key=lambda query: _where(context, query)):
-        times = query.times
-        cells = ["", "", "", "not timed", "", ""]
-        if times:
-            p95 = [quantiles[_P95] if quantiles else None for quantiles in times.quantiles_ns.values()]
-            cells = [
-                f"{times.executions[query.contender]:,}",
-                numbers.share(times.share),
-                numbers.estimate_short(times.estimate) if times.estimate else "n/a",
-                query.word,
-                "" if times.time_lost is None else _lost(times.time_lost),
-                " → ".join("n/a" if ns is None else format_ns(ns) for ns in p95),
-            ]
-        rows.append(Row.of(_short(query.text), *cells, ", ".join(query.differs), group=_where(context, query)))
     notes = Counter(query.times.note for query in queries if query.times and query.times.note)
     untested = "; ".join(f"{note} ({count})" for note, count in notes.most_common())
     why = [context.with_labels(f"Not tested: {untested}.")] if notes else []
     more = [f"{left:,} other queries are in the CSV and JSON forms."] if left else []
-    return Table(
-        id="queries",
+
+    def p95(times: DigestTimes) -> str:
+        known = [quantiles[_P95] if quantiles else None for quantiles in times.quantiles_ns.values()]
+        return " → ".join("n/a" if ns is None else format_ns(ns) for ns in known)
+
+    return Table.of(
+        "queries",
+        sorted(queries, key=lambda query: _where(context, query)),
+        Column("query", lambda query: _short(query.text)),
+        Column("calls", lambda q: q.times and q.times.executions[q.contender], "{:,}".format, wide=True),
+        Column("share", lambda q: q.times and q.times.share, numbers.share),
+        Column("ratio", lambda q: q.times, lambda t: numbers.estimate_short(t.estimate) if t.estimate else "n/a"),
+        Column("verdict", lambda q: q.word if q.times else "not timed"),
+        Column("lost", lambda q: q.times and q.times.time_lost, _lost),
+        Column("p95", lambda query: query.times, p95, wide=True),
+        Column("differs in", lambda query: ", ".join(query.differs)),
+        group=lambda query: _where(context, query),
         group_title="cell" if _several(context) else "",
-        columns=("query", "calls", "share", "ratio", "verdict", "lost", "p95", "differs in"),
-        rows=tuple(rows),
         note=" ".join((*why, *more)),
-        wide=("calls", "p95"),
     )
 
 
@@ -209,35 +206,44 @@ def _short(text: str, length: int = _SHORT) -> str:
 
 
 def _failures(context: Context) -> Table:
-    """Statements that failed while they were timed, the most frequent first."""
     texts = {query.digest: query.text for query in context.once(Replayed).queries}
     found = sorted(context.once(Replayed).failures.items(), key=lambda item: -sum(item[1].values()))
-    rows = tuple(
-        Row.of(_short(texts.get(digest, digest)), error, *(f"{count[arm]:,}" for arm in context.compared_arms))
-        for (_, digest, error), count in found[:_SHOWN]
-    )
-    columns = ("query that failed while timed", "error", *(context.labels[arm] for arm in context.compared_arms))
     more = f"{len(found) - _SHOWN:,} other lines are in failures.json of each epoch." if len(found) > _SHOWN else ""
-    return Table(id="failures", columns=columns, rows=rows, note=more)
+    return Table.of(
+        "failures",
+        found[:_SHOWN],
+        Column("query that failed while timed", lambda each: _short(texts.get(each[0][1], each[0][1]))),
+        Column("error", lambda each: each[0][2]),
+        *(
+            Column(context.labels[arm], lambda each, arm=arm: f"{each[1][arm]:,}")  # type: ignore[misc]
+            for arm in context.compared_arms
+        ),
+        note=more,
+    )
 
 
 def _left_out(context: Context) -> Table:
     skipped: Counter[str] = Counter()
     for answers in context.once(Replayed).answers.values():
         skipped.update(answers.skipped)
-    rows = tuple(Row.of(LEFT_OUT.get(reason, reason), f"{count:,}") for reason, count in skipped.most_common())
-    return Table(id="not-compared", columns=("answers not compared", "statements"), rows=rows)
+    return Table.of(
+        "not-compared",
+        skipped.most_common(),
+        Column("answers not compared", lambda each: LEFT_OUT.get(each[0], each[0])),
+        Column("statements", itemgetter(1), "{:,}".format),
+    )
 
 
 def _other_tables(context: Context) -> Table:
-    rows = tuple(
-        Row.of(table, how, group=context.labels.get(arm, arm))
-        for answers in context.once(Replayed).answers.values()
-        for arm, tables in answers.other_tables.items()
-        for table, how in tables.items()
+    return Table.of(
+        "other-tables",
+        context.once(Replayed).other_tables,
+        Column("table after the writes", itemgetter(1)),
+        Column("how it differs", itemgetter(2)),
+        group=lambda each: context.labels.get(each[0], each[0]),
+        group_title="arm",
+        all_text=True,
     )
-    columns = ("table after the writes", "how it differs")
-    return Table(id="other-tables", group_title="arm", columns=columns, rows=rows, all_text=True)
 
 
 def _detail(context: Context, query: Query, name: str) -> Section | None:
@@ -252,57 +258,34 @@ def _detail(context: Context, query: Query, name: str) -> Section | None:
     return Section.of(
         _short(query.text, 100) + (f" ({_where(context, query)})" if _several(context) else ""),
         Code(text=context.samples.get(query.digest, query.text)[:_LONG]),
-        Table(
-            id=f"{name}-differences",
-            columns=("difference", *labels),
-            rows=tuple(Row.of(*fact) for fact in facts),
-            all_text=True,
-        ),
-        Table(
-            id=f"{name}-plans",
-            columns=("step", *labels),
-            rows=tuple(step_rows(plans)),
-            all_text=True,
-        ),
+        Table.listed(f"{name}-differences", ("difference", *labels), facts),
+        Table.listed(f"{name}-plans", ("step", *labels), step_rows(plans)),
         Charts(panels=_curves(context, query, name), legend=False),
     )
 
 
 def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
-    """Latency of one query on both arms against the share of executions that were faster."""
     series: list[Series] = []
     clock = "service"
     for arm in (context.analysis.baseline, query.contender):
         key = (query.cell, arm, query.digest)
-        rows = [
-            row
-            for messages in context.histograms.values()
-            for row in messages
-            if (row["cell"], row["arm"], row["operation"]) == key and row["count"]
-        ]
-        curve = mean_curve(rows) if rows else []
+        messages = (row for rows in context.histograms.values() for row in rows if row["count"])
+        rows = [row for row in messages if (row["cell"], row["arm"], row["operation"]) == key]
         clock = rows[0]["clock"] if rows else clock
-        if curve:
+        if rows and (curve := mean_curve(rows)):
             series.append(percentile_series(context, arm, curve, {}))
-    title = f"Latency of {_short(query.text, 40)}"
-    return (
-        (
-            Panel(
-                id=f"{name}-latency",
-                title=title,
-                x_title="share of executions",
-                y_title=f"{clock} time, ms",
-                series=tuple(series),
-                x_kind="tail",
-            ),
-        )
-        if series
-        else ()
+    panel = Panel(
+        id=f"{name}-latency",
+        title=f"Latency of {_short(query.text, 40)}",
+        x_title="share of executions",
+        y_title=f"{clock} time, ms",
+        series=tuple(series),
+        x_kind="tail",
     )
+    return (panel,) if series else ()
 
 
 def records(context: Context) -> Iterator[Record]:
-    """A flat record per query, and per table that differs: ratios as ratios, times in ns."""
     of_all: Record = {"run": context.run.name, "baseline": context.labels[context.analysis.baseline]}
     for query in context.once(Replayed).queries:
         times, estimate = query.times, query.times.estimate if query.times else None
@@ -321,17 +304,11 @@ def records(context: Context) -> Iterator[Record]:
                 named = zip(("p50", "p95", "p99"), times.quantiles_ns[arm], strict=False)
                 record |= {f"{side}_{name}_ns": ns for name, ns in named}
         if estimate:
-            low, high = estimate.interval.low, estimate.interval.high
-            record |= {"ratio": math.exp(estimate.mean), "epochs": estimate.n}
-            record |= {"ratio_low": None if low is None else math.exp(low)}
-            record |= {"ratio_high": None if high is None else math.exp(high)}
+            record |= {"epochs": estimate.n, **numbers.ratio_fields(estimate)}
         yield record
-    for answers in context.once(Replayed).answers.values():
-        for arm, tables in answers.other_tables.items():
-            for table, how in tables.items():
-                differs = "checksum" if how.startswith("checksum only") else "rows"
-                label = context.labels.get(arm, arm)
-                yield of_all | {"contender": label, "table": table, "differs": differs, "how": how}
+    for arm, table, how in context.once(Replayed).other_tables:
+        differs = "checksum" if how.startswith("checksum only") else "rows"
+        yield of_all | {"contender": context.labels.get(arm, arm), "table": table, "differs": differs, "how": how}
 
 
 SECTIONS = (

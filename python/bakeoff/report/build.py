@@ -1,4 +1,4 @@
-"""Build the content of a report from a run directory and its analysis: the head, and the list of sections."""
+"""Build a report: its head, and its sections in order."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,10 +6,8 @@ import numpy as np
 
 from bakeoff.features import parts
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
-from bakeoff.report.context import Context
-from bakeoff.report.question import question_of
-from bakeoff.report.sections import Place, SectionSource
-from bakeoff.report.view import ArmView, Conclusion, RecordList, ReportView, Role, Status
+from bakeoff.report.context import Context, Place, SectionSource, question_of
+from bakeoff.report.view import ArmView, Conclusion, Forest, RecordList, ReportView, Role, Status
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, FlagKind, Stop
 from bakeoff.units import format_duration, percent_text
@@ -36,13 +34,13 @@ SECTIONS = (
     SectionSource(Place.SETUP, setups.method_section),
     SectionSource(Place.SETUP, setups.again_section),
 )
-"""The core's sections; features add theirs (`report/sections.py`)."""
+"""The core's sections; features add theirs (`SectionSource`)."""
 
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
-    """Build everything that a report of a run shows.
+    """Build everything a report shows.
 
-    `samples` maps a digest to a statement with its literals, shown in place of the digest's text.
+    `samples` maps a digest to a statement with its literals, shown instead of the digest's text.
 
     Raises:
         ResultsError: a document of the run is missing or damaged.
@@ -51,12 +49,11 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     added = (source for module in parts("sections") for source in module.SECTIONS)
     sources = sorted((*SECTIONS, *added), key=lambda source: source.place)
     conclusion = question_of(context.study).conclude(context)
+    single = not conclusion.replaces_verdicts
     summary, says_more = _summary(context, conclusion, sources)
     wall = setups.wall_sentence(context)
     arms = _arms(context)
-    forest, found = verdicts.forest(context), verdicts.verdicts(context)
-    if conclusion.replaces_verdicts:
-        forest, found = forest.model_copy(update={"rows": (), "withheld": ()}), ()
+    forest = verdicts.forest(context)
     return ReportView(
         run=run.name,
         directory=str(run.path),
@@ -69,10 +66,10 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         summary=summary,
         on_cards=verdicts.on_cards(context),
         says_more=says_more,
-        verdicts=found,
-        means=() if conclusion.replaces_verdicts else verdicts.mean_sentences(context),
+        verdicts=verdicts.verdicts(context) if single else (),
+        means=verdicts.mean_sentences(context) if single else (),
         conditions=_conditions(context),
-        forest=forest,
+        forest=forest if single else Forest(legend=forest.legend),
         sections=tuple(section for source in sources if (section := source.make(context))),
         key_figures=tuple(line for source in sources for line in source.key_figures(context)),
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
@@ -91,7 +88,7 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
 def _summary(
     context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]
 ) -> tuple[tuple[str, ...], bool]:
-    """The summary, and whether it says more than the verdicts below it."""
+    """Return the summary, and whether it says more than the verdicts below it."""
     if conclusion.replaces_verdicts:
         return conclusion.lead, True
     first = [sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context)]
@@ -101,37 +98,32 @@ def _summary(
 
 
 def _dateline(context: Context) -> str:
-    manifest, host, count = context.manifest, context.host, len(context.machines)
-    hosts = f"{count} hosts, " if count > 1 else ""
-    spent = sum(outcome.wall_s for outcome in context.outcomes)
-    epochs = context.analysis.epochs_used
-    return " · ".join(
-        (
-            f"{manifest.created_at:%d %B %Y}".lstrip("0"),
-            f"{hosts}{host}{machine.and_others(context)}",
-            f"{epochs} epoch{'s' if epochs != 1 else ''}, {format_duration(spent)}",
-        )
-    )
+    count = len(context.machines)
+    spent = format_duration(sum(outcome.wall_s for outcome in context.outcomes))
+    hosts = f"{count} hosts, {context.host}" if count > 1 else str(context.host)
+    unlike = " and unlike ones" if len(set(context.kinds.values())) > 1 else ""
+    date = f"{context.manifest.created_at:%d %B %Y}".lstrip("0")
+    return f"{date} · {hosts}{unlike} · {numbers.counted(context.analysis.epochs_used, 'epoch')}, {spent}"
 
 
 def _others(context: Context) -> float | None:
-    """Share of all processors used by neither the servers nor the client while measuring; None if unknown."""
-    known = context.processors.rows(~np.isnan(context.processors["others"]))
+    """Share of all processors used by neither servers nor client; None if unknown."""
+    return _mean_use(context, "others")
+
+
+def _mean_use(context: Context, *columns: str) -> float | None:
+    known = context.processors.rows(~np.isnan(context.processors[columns[0]]))
     if not len(known):
         return None
-    return float(np.average(known["others"], weights=known["seconds"]))
+    return float(np.average(np.sum([known[each] for each in columns], axis=0), weights=known["seconds"]))
 
 
 def _conditions(context: Context) -> str:
-    """How busy the machine was while measuring, and with what."""
-    known = context.processors.rows(~np.isnan(context.processors["user"]))
     places = "; ".join(context.hosts_and_network or ())
     where = f"{places[0].upper()}{places[1:]}. " if places else ""
-    if not len(known):
+    busy, steal, others = _mean_use(context, "user", "system"), _mean_use(context, "steal"), _others(context)
+    if busy is None or steal is None:
         return where.rstrip()
-    parts = (known["user"] + known["system"], known["steal"])
-    busy, steal = (float(np.average(part, weights=known["seconds"])) for part in parts)
-    others = _others(context)
     by_others = "" if others is None else f", {numbers.share(others)} with work that was not part of the measurement"
     whose = f" of {context.study.client}" if context.study.client else ""
     return (
@@ -141,104 +133,77 @@ def _conditions(context: Context) -> str:
 
 
 def _moved_cpus(context: Context) -> str:
-    """Say if the distance between a host's CPUs changed during the run."""
     for host in dict.fromkeys(outcome.host for outcome in context.outcomes):
         times_ns = [ns for outcome in context.outcomes if outcome.host == host for ns in outcome.cache_line_ns.values()]
         if times_ns and max(times_ns) > _MOVED * min(times_ns):
-            where = f" of {host}" if host else ""
-            times = f"{min(times_ns)} to {max(times_ns)} ns"
             return (
-                f" Two CPUs{where} passed a cache line to each other and back in {times}: the host moved them, and "
-                "throughput and ratios may change with it."
+                f" Two CPUs{f' of {host}' if host else ''} passed a cache line to each other and back in "
+                f"{min(times_ns)} to {max(times_ns)} ns: the host moved them, which may change throughput and ratios."
             )
     return ""
 
 
 def _statuses(context: Context) -> tuple[Status, ...]:
-    return (
-        *_control_statuses(context.analysis),
-        *_ending_statuses(context),
-        *_circumstances(context),
-        *setups.data_check_status(context),
-    )
+    found = (*_control(context.analysis), *_ending(context), *_circumstances(context))
+    return (*(Status(word=word, text=text) for word, text in found), *setups.data_check_status(context))
 
 
-def _control_statuses(analysis: Analysis) -> Iterator[Status]:
+def _control(analysis: Analysis) -> Iterator[tuple[str, str]]:
     if analysis.trusted is False:
-        yield Status(
-            word=FlagKind.UNTRUSTED,
-            text="The control, a second instance of the baseline, came out different from the baseline. Something "
-            "other than the settings moved the numbers; no line of this report should be relied on.",
+        yield (
+            FlagKind.UNTRUSTED,
+            "The control, a second instance of the baseline, differs from the baseline. Something other than the "
+            "settings moved the numbers; don't rely on any line of this report.",
         )
     if analysis.trusted is None and analysis.control is not None:
         idle = analysis.control_is_idle
-        why = "has fewer than five usable epochs"
-        if idle:
-            why = "has an epoch without a completed event, in it or in the baseline"
-        yield Status(
-            word=FlagKind.UNTRUSTED if idle else FlagKind.NOT_FINISHED,
-            text=f"The control, a second instance of the baseline, {why}: it neither supports this report nor speaks "
-            "against it.",
+        why = "has an epoch without a completed event" if idle else "has fewer than five usable epochs"
+        yield (
+            FlagKind.UNTRUSTED if idle else FlagKind.NOT_FINISHED,
+            f"The control, a second instance of the baseline, {why}, so it can neither confirm nor refute this report.",
         )
 
 
 _ENDINGS = {
-    Stop.ABORTED: Status(
-        word=FlagKind.NOT_FINISHED,
-        text="It was ended by hand; only intervals that are valid at any moment of stopping are shown.",
-    ),
-    Stop.RUNNING: Status(
-        word=FlagKind.NOT_FINISHED, text="Measuring goes on or was broken off; intervals are anytime-valid ones."
-    ),
-    Stop.EXTENDED: Status(
-        word=FlagKind.NOT_FINISHED,
-        text="The run went on with an answer in sight, or with another budget than it began with. Only intervals that "
-        "are valid at any moment of stopping are shown.",
-    ),
+    Stop.ABORTED: "The run was stopped by hand",
+    Stop.RUNNING: "Measuring goes on or was cut short",
+    Stop.EXTENDED: "The run went on after an answer was in sight, or with another budget than at its start",
 }
 
 
-def _ending_statuses(context: Context) -> Iterator[Status]:
-    injected = [
-        f"{context.labels[a.name]} ({a.slowdown_percent:g} per 100)" for a in context.study.arms if a.slowdown_percent
-    ]
-    if injected:
-        yield Status(
-            word=FlagKind.INJECTED,
-            text=f"A slowdown was injected to prove the method: uncounted events on {', '.join(injected)}.",
-        )
+def _ending(context: Context) -> Iterator[tuple[str, str]]:
+    arms = [each for each in context.study.arms if each.slowdown_percent]
+    if injected := ", ".join(f"{context.labels[arm.name]} ({arm.slowdown_percent:g} per 100)" for arm in arms):
+        yield FlagKind.INJECTED, f"A slowdown was injected to test the method: uncounted events on {injected}."
     stopped = context.analysis.stopped
-    if stopped in _ENDINGS:
-        yield _ENDINGS[stopped]
+    if why := _ENDINGS.get(stopped):
+        yield FlagKind.NOT_FINISHED, f"{why}, so intervals are anytime-valid ones."
     if stopped in (Stop.BUDGET, Stop.EXTENDED) and context.study.has_target:
-        precision = percent_text(context.study.precision)
-        yield Status(
-            word=FlagKind.NOT_FINISHED,
-            text=f"The budget ended before every cell reached its target precision of ±{precision}.",
-        )
+        target = percent_text(context.study.precision)
+        yield FlagKind.NOT_FINISHED, f"The budget ended before every cell reached its target precision of ±{target}."
 
 
-def _circumstances(context: Context) -> Iterator[Status]:
+def _circumstances(context: Context) -> Iterator[tuple[str, str]]:
     others = _others(context)
     if others is not None and others > BUSY_SHARE:
-        yield Status(
-            word=FlagKind.BUSY_MACHINE,
-            text=f"Other work took {numbers.share(others)} of the processors while measuring. The intervals allow "
-            "for it, and the ratios are those of a busy machine.",
+        yield (
+            FlagKind.BUSY_MACHINE,
+            f"Other work took {numbers.share(others)} of the processors while measuring. The intervals allow for it, "
+            "and the ratios are those of a busy machine.",
         )
     disturbed = [bool(outcome.other_bakeoffs) for outcome in context.outcomes if outcome.valid]
     if any(disturbed):
-        yield Status(
-            word=FlagKind.BUSY_MACHINE,
-            text=f"In {sum(disturbed)} of {len(disturbed)} epochs another bakeoff had servers on this machine: each "
+        yield (
+            FlagKind.BUSY_MACHINE,
+            f"In {sum(disturbed)} of {len(disturbed)} epochs another bakeoff had servers on this machine, and each "
             "disturbs the other's measurement. Rerun it alone.",
         )
     count = len({name for differences in context.analysis.undeclared.values() for name in differences})
     if count:
-        yield Status(
-            word=FlagKind.SETTINGS,
-            text=f"{count} {'setting differs' if count == 1 else 'settings differ'} between the arms although the "
-            "study did not ask for it; the ratios include what they do. See Settings.",
+        yield (
+            FlagKind.SETTINGS,
+            f"{count} {'setting differs' if count == 1 else 'settings differ'} between the arms although the study "
+            "did not ask for it; the ratios include their effect. See Settings.",
         )
 
 

@@ -1,7 +1,7 @@
-"""Draw panels: Vega-Lite descriptions become SVGs (vl-convert), in the HTML page or as files.
+"""Draw panels: Vega-Lite descriptions become SVGs (vl-convert), inside the HTML page or as files.
 
-Inside a page an SVG needs no script and no network, takes its colours (light, dark, print) and its font from the page's
-style, and gives a point's value in a `<title>`. As a file it has light colours, and its title and legend inside.
+Inside the page an SVG needs no script and no network, takes colours (light, dark, print) and font from its style,
+and gives a point's value in a `<title>`. As a file it has light colours, and its title and legend inside.
 """
 
 import difflib
@@ -53,7 +53,7 @@ Json = Any
 
 
 def css_key(key: str) -> str:
-    """Name of the CSS variable of a colour key; arms beyond the palette reuse its colours."""
+    """Return the CSS variable of a colour key; arms beyond the palette reuse its colours."""
     kind, _, number = key.partition("-")
     return f"arm-{int(number) % ARM_SLOTS}" if kind == "arm" and number.isdigit() else key
 
@@ -63,16 +63,9 @@ def shape_of(slot: int) -> int:
 
 
 def draw(panels: Sequence[Panel], *, dashed: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Draw panels as SVG elements.
+    """Draw panels as SVG elements, by panel id; lines whose colour key is in `dashed` are dashed.
 
-    All are drawn below each other in one go and taken apart again: to begin a drawing takes as long as a whole chart.
-
-    Args:
-        panels: each with at least one series; one without points gives an empty frame.
-        dashed: colour keys whose lines are dashed (the control).
-
-    Returns:
-        A panel's id -> its SVG.
+    All are drawn in one go and taken apart again: starting a drawing takes as long as a whole chart.
     """
     charts = [describe(panel, dashed) for panel in panels]
     described = {
@@ -91,7 +84,7 @@ def draw(panels: Sequence[Panel], *, dashed: frozenset[str] = frozenset()) -> di
 
 
 def describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
-    """The Vega-Lite description of a panel (https://vega.github.io/vega-lite)."""
+    """Return a panel's Vega-Lite description (https://vega.github.io/vega-lite)."""
     if panel.x_kind == "frames":
         return _frames(panel, dashed)
     rows = [row for series in panel.series for row in _rows(series, broken=panel.mark == "line")]
@@ -140,7 +133,6 @@ _SECOND_ROW_PX = 70
 
 
 def _frames(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
-    """A panel with a frame for each group of its lines, all on one scale."""
     groups = sorted({group for series in panel.series for group in series.group})
     columns, rows = min(len(groups), _FRAMES_A_ROW) or 1, -(-len(groups) // _FRAMES_A_ROW) or 1
     longest = max((x for series in panel.series for x in series.x), default=0) or 1
@@ -206,7 +198,6 @@ def _short(value: float) -> str:
 
 
 def _marks(panel: Panel, dashed: frozenset[str], axes: dict[str, Json] | None = None) -> list[Json]:
-    """The layers of the series; `axes` are encodings of x and y that do not follow from the panel."""
     axes = axes or {"x": _x_encoding(panel), "y": _y_encoding(panel)}
     x, y, data = axes["x"], axes["y"], f"{panel.id}-rows"
     keys = list(dict.fromkeys(series.key for series in panel.series))
@@ -238,18 +229,15 @@ def _marks(panel: Panel, dashed: frozenset[str], axes: dict[str, Json] | None = 
 def layer(
     data: str, mark: str, encoding: dict[str, Json], *, transform: Json = None, **settings: Json
 ) -> dict[str, Json]:
-    """A layer over a named data set."""
     drawn: dict[str, Json] = {"data": {"name": data}, "mark": {"type": mark} | settings, "encoding": encoding}
     return drawn | ({"transform": [transform]} if transform else {})
 
 
 def number(field: str, **more: Json) -> dict[str, Json]:
-    """The encoding of a quantity."""
     return {"field": field, "type": "quantitative"} | more
 
 
 def by_key(keys: list[str], shown: list[Json]) -> dict[str, Json]:
-    """An encoding that shows each series' key in its own way. The legend is on the page."""
     return {"field": "k", "type": "nominal", "legend": None, "scale": {"domain": keys, "range": shown}}
 
 
@@ -258,11 +246,7 @@ def _rows(series: Series, *, broken: bool) -> list[dict[str, Json]]:
     groups = series.group or (0,) * len(series.x)
     rows: list[dict[str, Json]] = []
     for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
-        row: dict[str, Json] = ({} if series.line else {"p": 1}) | {
-            "x": x,
-            "y": y,
-            "k": series.key,
-        }
+        row: dict[str, Json] = ({} if series.line else {"p": 1}) | {"x": x, "y": y, "k": series.key}
         if series.low and series.high:
             row |= {"l": series.low[index], "h": series.high[index]}
         if series.tips and series.tips[index]:
@@ -293,7 +277,6 @@ def _x_encoding(panel: Panel) -> Json:
 
 
 def _y_encoding(panel: Panel) -> Json:
-    """The vertical axis; the page has its title above the chart."""
     axis: dict[str, Json] = {"tickCount": 5, "labelExpr": _FRACTION if panel.mark == "points" else _QUANTITY}
     scale: dict[str, Json] = {"zero": panel.y_zero, "nice": True}
     if panel.x_kind == "tail":
@@ -370,13 +353,7 @@ CONFIG: dict[str, Json] = {
 
 
 def _for_page(svg: str, panel: Panel, height: int) -> str:
-    """Strip what a page has no use for, take colours from CSS, name the points, give it a size and a name.
-
-    Args:
-        svg: what is inside the panel's element of the common drawing; what follows after it is cut off.
-        panel: for its name.
-        height: between the axes, in pixels.
-    """
+    """Cut a panel out of the common drawing, strip what a page does not need, and name its points."""
     depth = 0
     for tag in _GROUP.finditer(svg):
         depth += -1 if tag[0] == "</g>" else 1
@@ -407,7 +384,7 @@ def picture_svg(view: ReportView, name: str) -> str:
     """Draw one chart as an SVG file.
 
     Raises:
-        SpecError: the report has no such chart; the message names those that it has.
+        SpecError: the report has no such chart.
     """
     panels = {panel.id: panel for panel in view.panels}
     names = [VERDICTS, *panels]
@@ -441,10 +418,7 @@ def _panel(view: ReportView, panel: Panel) -> Json:
 
 
 def _verdicts(view: ReportView) -> Json:
-    """A line for every comparison: ratio and interval on a logarithmic axis, and both in figures.
-
-    An interval that extends beyond the axis ends in a triangle. A comparison without a ratio has figures only.
-    """
+    """Draw ratio and interval of every comparison on a logarithmic axis, with its figures."""
     forest = view.forest
     several = len({row.contender for row in forest.rows}) > 1
     rows: list[dict[str, Json]] = [

@@ -1,26 +1,30 @@
-"""A run's documents and measurements, read once for all sections of its report."""
+"""A run's documents and measurements, read once, and the seam through which sections are made from them."""
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bakeoff import features
 from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
 from bakeoff.report.charts import ARM_SLOTS
-from bakeoff.report.view import Footnote, Series
+from bakeoff.report.view import Conclusion, Footnote, Record, ReportView, Section, Series, Status
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
+from bakeoff.stats.question import Rule, VerdictRule
 from bakeoff.units import format_bytes, format_ns
 
 # A chart has bins of slices: sums over sums, never every n-th slice.
@@ -43,12 +47,10 @@ _NEEDED = (
 
 
 def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
-    """Throughput and the server's metrics over time in these cells, in at most `DRAWN_EPOCHS` epochs.
+    """Return each cell over time, in at most `DRAWN_EPOCHS` epochs.
 
-    Returns:
-        Cell -> a row per arm, epoch and stretch of time: arm, epoch, seconds (since the cell began in that epoch),
-        tps, tps_low, tps_high (slowest and fastest slice), server_cpus (processors kept busy), read_bytes_per_s and
-        write_bytes_per_s (the server's, on disk), network_bytes_per_s (to and from the client), rss_bytes.
+    A row covers a stretch of one epoch on one arm: seconds since the cell began in that epoch, tps with its slowest and
+    fastest slice (tps_low, tps_high), and the server's metrics.
     """
     by = slices.by("cell", "epoch")
     spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
@@ -79,18 +81,12 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
 
 
 def _evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """At most that many rows, the first and the last among them."""
     last = len(rows) - 1
     return rows if last < most else rows[[round(place * last / (most - 1)) for place in range(most)]]
 
 
 def cpu_shares(slices: Frame) -> Frame:
-    """How all processors were used while each arm was loaded, a row per cell and arm.
-
-    Returns:
-        Columns cell, arm; user, system, iowait, steal, idle, and within the busy ones server, client and others
-        (shares of 1, NaN if unknown); seconds.
-    """
+    """Return how all processors were used while each arm was loaded, as shares of 1 (NaN if unknown)."""
     by = slices.by("cell", "arm")
     ticks = {kind: by.sum(slices[f"host_{kind}_ns"]) for kind in CPU_KINDS}
     whole = np.sum([*ticks.values()], axis=0)
@@ -102,6 +98,14 @@ def cpu_shares(slices: Frame) -> Frame:
     return by.keys.with_columns(**shares, seconds=by.sum(slices["length_ns"]) / 1e9)
 
 
+class _OfContender(Protocol):
+    @property
+    def cell(self) -> str: ...
+
+    @property
+    def contender(self) -> str: ...
+
+
 CONTROL_SLOT = 6
 """Colour and shape of the control: grey."""
 
@@ -110,7 +114,7 @@ DETAIL_CELLS = 12
 
 
 def read_analysis(run: RunDirectory) -> Analysis | None:
-    """The analysis of a run, or None before it is written.
+    """Return a run's analysis, or None before it is written.
 
     Raises:
         ResultsError: it is damaged, or belongs to another run.
@@ -121,9 +125,7 @@ def read_analysis(run: RunDirectory) -> Analysis | None:
 
 
 def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
-    """Check that an analysis has the run's arms, and a written one all of its epochs.
-
-    A run that goes on has none: it is removed when the next epoch begins.
+    """Check that an analysis knows the run's arms, and that a written one covers all its epochs.
 
     Raises:
         ResultsError: it does not.
@@ -138,7 +140,7 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
 
 
 def _without_figures(analysis: Analysis) -> tuple[str, str] | None:
-    """A compared cell and arm without a summary or with a ratio that is not finite."""
+    """Find a compared cell and arm without a summary, or with a ratio that is not finite."""
     summarised = {(each.cell, each.arm) for each in analysis.arms}
     for each in analysis.comparisons:
         ratios = [*(point.value for point in each.points), *([each.estimate.mean] if each.estimate.n else [])]
@@ -156,7 +158,7 @@ class Context:
 
     Attributes:
         plan: None if the run ended before it was planned.
-        outcomes: of all finished epochs, ascending.
+        outcomes: all finished epochs, ascending.
         samples: digest -> a statement with its literals; empty unless they may be shown.
     """
 
@@ -171,11 +173,7 @@ class Context:
 
     @classmethod
     def read(cls, run: RunDirectory, analysis: Analysis, samples: Mapping[str, str] | None = None) -> "Context":
-        """Read what is small; slices stay on disk.
-
-        Raises:
-            ResultsError: a document is missing or damaged.
-        """
+        """Read what is small; slices stay on disk."""
         context = cls(
             run=run,
             analysis=analysis,
@@ -189,10 +187,10 @@ class Context:
         return context
 
     def of_the_study(self, name: str, by_arm: ByArm) -> ByArm:
-        """Return what a file has for the study's arms.
+        """Return `by_arm` unchanged.
 
         Raises:
-            ResultsError: it names another arm.
+            ResultsError: it names an arm that the study lacks.
         """
         for arm in by_arm:
             if arm not in self.arms:
@@ -201,18 +199,17 @@ class Context:
 
     @cached_property
     def slots(self) -> dict[str, int]:
-        """Arm name -> number of its colour and shape; only the control is grey."""
+        """Arm -> number of its colour and shape."""
         free = (slot for slot in count() if slot % ARM_SLOTS != CONTROL_SLOT)
         return {arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(free) for arm in self.study.arms}
 
     @cached_property
     def arms(self) -> dict[str, Arm]:
-        """Arm name -> arm, in the study's order."""
         return {arm.name: arm for arm in self.study.arms}
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Arm name -> what a reader calls it; equal labels have the name added."""
+        """Arm -> label; equal labels have the arm's name added."""
         texts = [arm.label for arm in self.study.arms]
         return {a.name: a.label if texts.count(a.label) == 1 else f"{a.label} ({a.name})" for a in self.study.arms}
 
@@ -223,12 +220,11 @@ class Context:
 
     @cached_property
     def compared_arms(self) -> tuple[str, ...]:
-        """Names of the arms without the control."""
+        """All arms but the control."""
         return tuple(arm for arm in self.arms if arm != self.analysis.control)
 
     @cached_property
     def cells(self) -> tuple[str, ...]:
-        """Compared cells, in the analysis's order."""
         return tuple(dict.fromkeys(comparison.cell for comparison in self.analysis.comparisons))
 
     @cached_property
@@ -238,10 +234,7 @@ class Context:
 
     @cached_property
     def values(self) -> dict[str, list[float]]:
-        """Contender -> log ratios over the baseline, one per epoch, of runs with one cell.
-
-        An epoch in which an arm completed nothing has none.
-        """
+        """Contender -> log ratios, one per epoch in which both arms completed something. For runs with one cell."""
         return {each.contender: [point.value for point in each.points] for each in self.primary}
 
     @cached_property
@@ -260,7 +253,6 @@ class Context:
 
     @cached_property
     def valid_epochs(self) -> tuple[int, ...]:
-        """Numbers of the valid epochs."""
         return tuple(outcome.epoch for outcome in self.outcomes if outcome.valid)
 
     @cached_property
@@ -270,7 +262,7 @@ class Context:
 
     @cached_property
     def machines(self) -> dict[str, Host]:
-        """Host -> its machine, for hosts with a valid epoch; empty for a run on one machine."""
+        """Hosts with a valid epoch; empty for a run on one machine."""
         return {name: host for name, host in self.run.machines().items() if name in self.host_of.values()}
 
     @cached_property
@@ -280,7 +272,7 @@ class Context:
 
     @cached_property
     def host(self) -> Host:
-        """The machine that measured; the first host's in a cluster."""
+        """The machine that measured; in a cluster the first host."""
         return next(iter(self.machines.values()), self.manifest.host)
 
     @cached_property
@@ -302,17 +294,31 @@ class Context:
         return {each.cell: f"{each.workload} · {numbers.threads(each.threads)}" for each in comparisons}
 
     def cell_title(self, cell: str) -> str:
-        """`oltp_read_only · 4 threads`; the cell's name if it was not compared."""
+        """`oltp_read_only · 4 threads`."""
         return self._titles.get(cell, cell)
 
+    @cached_property
+    def by_cell(self) -> dict[str, Any]:
+        """Fields that put a table's rows under the titles of their cells."""
+        return {"group": lambda each: self.cell_title(each.cell), "group_title": "cell"}
+
+    @cached_property
+    def by_arm(self) -> dict[str, Any]:
+        """Likewise, with the colours of their arms."""
+        return self.by_cell | {"slot": lambda each: self.slots[each.arm]}
+
+    def titled(self, comparison: _OfContender) -> str:
+        """`oltp_read_only · 4 threads`, with the contender's label if there are several."""
+        several = len(self.analysis.contenders) > 1
+        return self.cell_title(comparison.cell) + (f" · {self.labels[comparison.contender]}" if several else "")
+
     def arm_series(self, arm: str, x: numbers.Floats, y: numbers.Floats, **fields: Any) -> Series:  # noqa: ANN401
-        """A line of a chart with the arm's name and colour."""
         x, y = numbers.rounded(x), numbers.rounded(y)
         return Series(name=self.labels[arm], key=f"arm-{self.slots[arm]}", x=x, y=y, **fields)
 
     @cached_property
     def _flagged(self) -> dict[Flag, list[Comparison]]:
-        """Flag -> comparisons that it was raised for; equal flags once."""
+        """Flag -> comparisons it was raised for."""
         found: dict[Flag, list[Comparison]] = {}
         for comparison in self.analysis.comparisons:
             for flag in comparison.flags:
@@ -321,7 +327,6 @@ class Context:
 
     @cached_property
     def footnotes(self) -> tuple[Footnote, ...]:
-        """Flags of all comparisons, numbered."""
         return tuple(
             Footnote(
                 number=number,
@@ -333,7 +338,7 @@ class Context:
         )
 
     def notes(self, comparison: Comparison) -> tuple[int, ...]:
-        """Numbers of a comparison's footnotes."""
+        """Return the numbers of a comparison's footnotes."""
         return tuple(
             number
             for number, flagged in enumerate(self._flagged.values(), start=1)
@@ -342,12 +347,11 @@ class Context:
 
     @cached_property
     def slices(self) -> Frame:
-        """Slices of the valid epochs, with the columns that the report needs."""
         return self.run.slices(*_NEEDED)
 
     @cached_property
     def times(self) -> dict[str, Frame]:
-        """The detailed cells over time (columns: `cell_times`)."""
+        """Cell -> `cell_times`, for the detailed cells."""
         return cell_times(self.slices, self.detail_cells)
 
     @cached_property
@@ -357,26 +361,113 @@ class Context:
 
     @cached_property
     def processors(self) -> Frame:
-        """How processors were used in each cell while each arm was loaded (columns: `cpu_shares`)."""
         return cpu_shares(self.slices)
 
     @cached_property
     def variables(self) -> dict[str, dict[str, str]]:
-        """Arm -> its server's global variables in the last valid epoch that measured it."""
+        """Arm -> global variables in the last valid epoch that measured it."""
         return self.run.newest_variables()
 
     @cached_property
     def histograms(self) -> dict[int, list[dict[str, Any]]]:
-        """The engine's histograms of the valid epochs."""
         return {epoch: self.run.histograms(epoch) for epoch in self.valid_epochs}
 
     @property
     def cells_planned(self) -> tuple[Cell, ...]:
-        """Cells of the plan; none if the run ended before it was planned."""
+        """Cells of the plan; empty if the run ended before it was planned."""
         return self.plan.cells if self.plan else ()
 
     def once(self, make: Callable[["Context"], T]) -> T:
-        """Return what `make` returns for this run, computed once."""
+        """Return `make(self)`, computed once."""
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]
+
+
+# The seam between the report and features. A feature's `sections.py` exports `SECTIONS`, which `build.py` orders.
+
+
+class Place(IntEnum):
+    """Where a section stands. Within a place the core's sections come first."""
+
+    ANSWER = 1
+    CAUSES = 2
+    QUERIES = 3
+    THROUGHPUT = 4
+    LATENCY = 5
+    STUDY = 6
+    COSTS = 7
+    SETUP = 8
+
+
+@dataclass(frozen=True)
+class Records:
+    """Flat records: a list in JSON, and rows of the CSV file if `in_csv`."""
+
+    name: str
+    make: Callable[[Context], Iterable[Record]]
+    in_csv: bool = False
+
+
+def _nothing(_: Context) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True)
+class SectionSource:
+    """A section, and what belongs to it elsewhere in the report.
+
+    Attributes:
+        make: returns None if there is nothing to show.
+        findings: sentences for the summary, before or after the verdicts' by `place`.
+        statuses: warnings above everything else.
+        key_figures: lines that the terminal shows.
+    """
+
+    place: Place
+    make: Callable[[Context], Section | None]
+    findings: Callable[[Context], Iterable[str]] = _nothing
+    statuses: Callable[[Context], Iterable[Status]] = _nothing
+    key_figures: Callable[[Context], Iterable[str]] = _nothing
+    records: Records | None = None
+
+
+# How a question is answered: in the report, to programs, and by the exit code.
+
+Finish = Callable[[RunDirectory, ReportView], None]
+"""Write what a question leaves besides the report."""
+
+
+class Question(Rule, Protocol):
+    """A kind of question: `QUESTION` in a feature's `question.py`."""
+
+    def conclude(self, context: Context) -> Conclusion:
+        """Answer the question for a run."""
+
+    def ending(self, study: Study) -> AbstractContextManager[Finish]:
+        """Wrap measuring and reporting, so that errors end as this kind of question wants.
+
+        Raises:
+            SpecError: a file that the question asks for cannot be written.
+        """
+
+
+class VerdictQuestion(VerdictRule):
+    def conclude(self, context: Context) -> Conclusion:
+        design = context.study.design
+        if design and design.question:
+            return Conclusion(design.question)
+        baseline = context.labels[context.analysis.baseline]
+        contenders = [context.labels[name] for name in context.analysis.contenders]
+        if len(contenders) == 1:
+            return Conclusion(f"Is {contenders[0]} faster than {baseline}?")
+        return Conclusion(f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?")
+
+    def ending(self, _study: Study) -> AbstractContextManager[Finish]:
+        return nullcontext(lambda _run, _view: None)
+
+
+def question_of(study: Study) -> Question:
+    module = features.part(study.question.kind, "question")
+    question: Question = module.QUESTION if module else VerdictQuestion()
+    return question

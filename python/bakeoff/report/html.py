@@ -1,7 +1,7 @@
-"""Render a report as one HTML file, which opens from a disk and asks nothing of any network.
+"""Render a report as one HTML file that needs no network.
 
 Labels, logs and server names are untrusted: the template escapes everything, undefined names are errors, and a content
-security policy in the page forbids all requests and all scripts but those of its own drawings.
+security policy in the page forbids all requests and all scripts but its own.
 """
 
 import base64
@@ -21,7 +21,6 @@ from bakeoff.results.manifest import bakeoff_version
 
 
 def render_html(view: ReportView) -> str:
-    """Render the whole page."""
     # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
     drawings = {panel: Markup(svg) for panel, svg in charts.draw(view.panels, dashed=view.dashed).items()}
     page = environment(charts.TEMPLATES).get_template("report.html.j2")
@@ -33,7 +32,7 @@ def render_html(view: ReportView) -> str:
 
 @cache
 def environment(templates: Path) -> Environment:
-    """Jinja with the report's filters and globals, for a folder of templates."""
+    """Return Jinja with the report's filters and globals for a folder of templates."""
     made = Environment(
         loader=FileSystemLoader(templates),
         autoescape=True,
@@ -58,7 +57,7 @@ def _arm_key(slot: int) -> str:
 
 
 def _swatch(slot: int, role: str = "") -> Markup:
-    """An arm's line and point, as charts draw them."""
+    """Return an arm's line and point, as charts draw them."""
     paint = Markup(
         '<svg class="swatch" viewBox="0 0 24 12" aria-hidden="true">'
         '<path d="M0 6h24" stroke="var(--{key})" stroke-width="2.4"{dashes}/>'
@@ -69,12 +68,11 @@ def _swatch(slot: int, role: str = "") -> Markup:
 
 
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    """Put neighbouring rows of one group together; rows without a group stay alone."""
+    """Put neighbouring rows of one group together."""
     return [(group, list(part)) for group, part in groupby(rows, key=lambda row: row.group)]
 
 
 def _with_code(text: str) -> Markup:
-    """Escape a text; words between backticks become code."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
@@ -84,7 +82,7 @@ def _breakable(text: str) -> Markup:
 
 
 def _explained(heading: str, listed: bool) -> Markup:
-    """A heading; one of the report's words links to its meaning."""
+    """Link a heading to its entry in the list of words."""
     meaning = setups.WORDS.get(heading) or setups.WORDS.get(heading.removesuffix("s"))
     if meaning is None or not listed:
         return _breakable(heading)
@@ -92,5 +90,4 @@ def _explained(heading: str, listed: bool) -> Markup:
 
 
 def _has_own_keys(panel: Panel) -> bool:
-    """True if a panel's lines are not arms, so that it needs its own legend."""
     return any(not series.key.startswith("arm-") for series in panel.series)

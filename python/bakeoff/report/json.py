@@ -6,7 +6,7 @@ from bakeoff.report.view import ReportView
 
 
 def render_json(view: ReportView) -> str:
-    """The head, `tables` by id, the answer of a feature's question, and unrounded records: `comparisons` and others."""
+    """Return the head, `tables` by id, unrounded records, and the answer of a feature's question."""
     left_out = {"forest", "sections", "records", "more_records", "arms_table"}
     document = view.model_dump(mode="json", exclude=left_out)
     if view.conclusion and view.conclusion.document:

@@ -1,7 +1,6 @@
-"""Progress of a running study: a live table in a terminal, plain lines elsewhere, JSON lines for programs.
+"""Progress of a running study on standard error: a live table, plain lines, or JSON lines.
 
-All of them go to standard error, so that standard output holds the verdict alone. Every method may be called from any
-thread and returns at once. The interval shown is the anytime-valid one: it stays valid however often one looks.
+Every method may be called from any thread and returns at once. Intervals are anytime-valid.
 """
 
 import json
@@ -16,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.segment import Segment, SegmentLines
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from bakeoff.report import numbers
@@ -35,10 +34,9 @@ _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both
 
 
 class QuietLive(Listener):
-    """Reports only what stays on running servers."""
+    """Reports only what is left behind on running servers."""
 
     def left_behind(self, text: str) -> None:
-        """Print a line."""
         print(f"note: {visible(text)}", file=sys.stderr)
 
 
@@ -50,37 +48,35 @@ class JsonLinesLive(Listener):
         self._lock = threading.Lock()
 
     def stage(self, text: str) -> None:
-        """`{"type": "stage", "text": …}`."""
         self._say("stage", text=text)
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """`{"type": "progress", "label": …, "done": …, "total": …, "unit": "rows"}`."""
         self._say("progress", label=label, done=done, total=total, unit=unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """`{"type": "throughput", "cell": …, "arm": …, "per_s": …}`."""
         self._say("throughput", cell=cell, arm=arm, per_s=per_s)
 
     def noise_card(self, card: NoiseCard) -> None:
-        """`{"type": "noise_card", …}` with the card's fields."""
         self._say("noise_card", **card.model_dump(mode="json"))
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """`{"type": "epoch", …}`; ratios with their anytime-valid intervals."""
         ratios = [
             {
-                "cell": c.cell, "contender": c.contender, "epochs": c.estimate.n,
-                "ratio": _ratio(c.estimate.mean) if c.estimate.n else None,
-                "low": _ratio(c.live.low), "high": _ratio(c.live.high), "stop": c.stop.value,
+                "cell": each.cell,
+                "contender": each.contender,
+                "epochs": each.estimate.n,
+                "ratio": _ratio(each.estimate.mean) if each.estimate.n else None,
+                "low": _ratio(each.live.low),
+                "high": _ratio(each.live.high),
+                "stop": each.stop.value,
             }
-            for c in comparisons
-        ]  # fmt: skip
+            for each in comparisons
+        ]
         self._say("epoch", epoch=epoch, elapsed_s=elapsed_s, remaining_s=remaining_s, ratios=ratios)
 
     def note(self, text: str) -> None:
-        """`{"type": "note", "text": …}`."""
         self._say("note", text=text)
 
     def _say(self, kind: str, **fields: Any) -> None:  # noqa: ANN401
@@ -89,19 +85,28 @@ class JsonLinesLive(Listener):
             print(line, file=self._stream, flush=True)
 
 
-class PlainLive(Listener):
+class _Labelled(Listener):
+    """Calls arms by their labels."""
+
+    def __init__(self, study: Study) -> None:
+        self._labels = {arm.name: visible(arm.label) for arm in study.arms}
+        self._lock = threading.Lock()
+        self._begin = time.monotonic()
+        self._speeds = _Speeds()
+
+    def arm_joins(self, arm: Arm) -> None:
+        self._labels[arm.name] = visible(arm.label)
+
+
+class PlainLive(_Labelled):
     """A line for every change, for logs, pipes and dumb terminals."""
 
     def __init__(self, study: Study, stream: TextIO) -> None:
-        self._labels = _labels(study)
+        super().__init__(study)
         self._stream = stream
-        self._lock = threading.Lock()
-        self._begin = time.monotonic()
         self._shown: dict[str, float] = {}
-        self._speeds = _Speeds()
 
     def stage(self, text: str) -> None:
-        """Print a line with the time since the start."""
         self._say(text)
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
@@ -119,24 +124,20 @@ class PlainLive(Listener):
         self._say(f"{label}: {text}")
 
     def noise_card(self, card: NoiseCard) -> None:
-        """Print a line per comparison."""
         for line in _noise_lines(card, self._labels):
             self._say(line)
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """Print a line per comparison."""
         self._say(f"epoch {epoch} finished; {_left_text(remaining_s)}")
-        for comparison in comparisons:
-            self._say(f"  {_comparison_text(comparison, self._labels)}")
-
-    def arm_joins(self, arm: Arm) -> None:
-        """Learn its label."""
-        self._labels[arm.name] = visible(arm.label)
+        for each in comparisons:
+            interval = numbers.interval(each.live)
+            text = f", live interval {interval}" if interval else ", no interval yet"
+            stop = "" if each.stop is Stop.RUNNING else f" ({each.stop.value})"
+            self._say(f"  {each.cell}: {self._labels[each.contender]} {_live_ratio(each)}{text}{stop}")
 
     def note(self, text: str) -> None:
-        """Print a line."""
         self._say(f"note: {text}")
 
     def _say(self, text: str) -> None:
@@ -153,18 +154,15 @@ class _LiveView(Live):
             self.console.print(text)
 
 
-class RichLive(Listener):
+class RichLive(_Labelled):
     """A table in place: narrowing ratios, throughput, the current stage, time elapsed and left."""
 
     def __init__(self, study: Study, console: Console) -> None:
-        self._study = study
-        self._labels = _labels(study)
+        super().__init__(study)
+        self._title = visible(study.title)
         self._console = console
-        self._lock = threading.Lock()
-        self._begin = time.monotonic()
         self._stage = "starting"
         self._progress: dict[str, tuple[int, int | None, str]] = {}
-        self._speeds = _Speeds()
         self._rates: dict[tuple[str, str], float] = {}
         self._comparisons: Sequence[Comparison] = ()
         self._due: float | None = None
@@ -175,49 +173,38 @@ class RichLive(Listener):
         return self
 
     def stage(self, text: str) -> None:
-        """Show a stage until the next one, and drop finished progress bars."""
         with self._lock:
             self._stage = visible(text)
             self._progress = {k: (d, t, u) for k, (d, t, u) in self._progress.items() if t is not None and d < t}
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """Show a bar for each label."""
         with self._lock:
             self._progress[visible(label)] = (done, total, unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Show the rate beside its cell."""
         with self._lock:
             self._rates[cell, arm] = per_s
 
     def noise_card(self, card: NoiseCard) -> None:
-        """Print the card above the table."""
         for line in _noise_lines(card, self._labels):
             self._live.print_above(Text(line, style="dim"))
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """Update the table."""
         with self._lock:
             self._comparisons = tuple(comparisons)
             self._due = None if remaining_s is None else time.monotonic() + remaining_s
 
-    def arm_joins(self, arm: Arm) -> None:
-        """Learn its label."""
-        self._labels[arm.name] = visible(arm.label)
-
     def note(self, text: str) -> None:
-        """Print a line above the table."""
         self._live.print_above(Text.assemble(("note: ", "yellow"), visible(text)))
 
     def close(self) -> None:
-        """Remove the table; what was printed above it stays."""
         self._live.stop()
 
     def _render(self) -> RenderableType:
         with self._lock:
-            above = self._lines(Text(visible(self._study.title), style="bold"))
+            above = self._lines(Text(self._title, style="bold"))
             parts: list[RenderableType] = []
             for label, (done, total, unit) in list(self._progress.items())[-4:]:
                 text = self._speeds.text(label, done, total, unit)
@@ -234,7 +221,7 @@ class RichLive(Listener):
         return self._console.render_lines(Group(*parts), pad=False)
 
     def _fitting_table(self, room: int) -> Lines:
-        """The table with as many comparisons as fit into that many lines; empty if its heading does not fit."""
+        """As many comparisons as fit into that many lines; empty if not even the heading fits."""
         count = len(self._comparisons)
         shown = count if count < room else room - 2
         while count and shown >= 0:
@@ -246,7 +233,6 @@ class RichLive(Listener):
         return []
 
     def _table(self, shown: int) -> Table:
-        """The first comparisons, and how many more there are."""
         table = Table(box=None, pad_edge=False)
         wide = self._console.width >= _WIDE
         for heading in ("cell", "contender", "ratio", "live interval", *([""] if wide else []), "events/s"):
@@ -270,16 +256,15 @@ class RichLive(Listener):
 
 
 def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> Listener:
-    """The view that suits standard error."""
+    """Return the view that suits standard error."""
     stream = stream or sys.stderr
     if quiet:
         return QuietLive()
     if json:
         return JsonLinesLive(stream)
     console = Console(file=stream)
-    return (
-        RichLive(study, console) if console.is_terminal and not console.is_dumb_terminal else PlainLive(study, stream)
-    )
+    can_draw = console.is_terminal and not console.is_dumb_terminal
+    return RichLive(study, console) if can_draw else PlainLive(study, stream)
 
 
 def axis_reach(comparisons: Sequence[Comparison]) -> float:
@@ -294,17 +279,12 @@ def axis_reach(comparisons: Sequence[Comparison]) -> float:
 
 def interval_strip(mean: float, interval: Interval, reach: float) -> str:
     """An interval on an axis from -reach to +reach (log ratios), 1 in the middle."""
-
-    def column(value: float | None) -> int | None:
-        if value is None or math.isnan(value):
-            return None
-        share = (min(max(value, -reach), reach) + reach) / (2 * reach)
-        return round(share * (_AXIS - 1))
-
-    low, high = interval.low, interval.high
-    cut = (low is not None and low < -reach, high is not None and high > reach)
-    point = column(mean) if math.isfinite(mean) else None
-    return numbers.strip(_AXIS, _AXIS // 2, column(low), point, column(high), cut=cut)
+    low, point, high = (
+        None if value is None or math.isnan(value) else (value + reach) / (2 * reach)
+        for value in (interval.low, mean, interval.high)
+    )
+    cut = (low is not None and low < 0, high is not None and high > 1)
+    return numbers.strip(_AXIS, 0.5, Interval(low=low, high=high), point, cut=cut)
 
 
 def _style(comparison: Comparison) -> str:
@@ -317,8 +297,6 @@ def _style(comparison: Comparison) -> str:
 
 
 class _Speeds:
-    """Speed of each labelled job since its first report."""
-
     def __init__(self) -> None:
         self._first: dict[str, tuple[float, int]] = {}
         self._last: dict[str, int] = {}
@@ -344,16 +322,9 @@ class _Speeds:
 
 
 def _bar(label: str, done: int, total: int | None, text: str, *, columns: int) -> Table:
-    row = Table.grid(padding=(0, 1, 0, 0))
-    row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True)
-    room = columns - len(label) - len(text) - 3
-    row.add_row(
-        Text(label),
-        ProgressBar(total=total, completed=done, width=min(max(room, 5), 30), pulse=total is None),
-        text,
-    )
+    row = Table.grid(*(Column(no_wrap=True) for _ in range(3)), padding=(0, 1, 0, 0))
+    width = min(max(columns - len(label) - len(text) - 3, 5), 30)
+    row.add_row(Text(label), ProgressBar(total=total, completed=done, width=width, pulse=total is None), text)
     return row
 
 
@@ -362,37 +333,24 @@ def _live_ratio(comparison: Comparison) -> str:
     return numbers.ratio(estimate.mean, comparison.live.half_width) if estimate.n else "n/a"
 
 
-def _comparison_text(comparison: Comparison, labels: dict[str, str]) -> str:
-    interval = numbers.interval(comparison.live)
-    text = f"{comparison.cell}: {labels[comparison.contender]} {_live_ratio(comparison)}"
-    text += f", live interval {interval}" if interval else ", no interval yet"
-    return text if comparison.stop is Stop.RUNNING else f"{text} ({comparison.stop.value})"
-
-
 def _noise_lines(card: NoiseCard, labels: dict[str, str]) -> list[str]:
     steal = "" if card.steal_share is None else f", steal {numbers.share(card.steal_share)}"
+
+    def percent(log_ratio: float) -> str:
+        return f"{math.expm1(log_ratio) * 100:.2g}%"
+
     lines = [f"noise, from {card.epochs} epochs{steal}:"]
     for line in card.lines:
-        expected = ", ".join(
-            f"±{math.expm1(half) * 100:.2g}% at {minutes} min"
-            for minutes, half in line.expected.items()
-            if half is not None
-        )
-        split = [
-            f"{name} {math.expm1(sd) * 100:.2g}%"
-            for name, sd in (("restart to restart", line.sd_restart), ("within a run", line.sd_within))
-            if sd is not None
-        ]
-        between_epochs = f"between epochs {math.expm1(line.sd_epoch) * 100:.2g}%"
+        known = [(minutes, half) for minutes, half in line.expected.items() if half is not None]
+        expected = ", ".join(f"±{percent(half)} at {minutes} min" for minutes, half in known)
+        sources = (("restart to restart", line.sd_restart), ("within a run", line.sd_within))
+        split = ", ".join(f"{name} {percent(sd)}" for name, sd in sources if sd is not None)
         lines.append(
-            f"  {line.cell}, {labels.get(line.contender, line.contender)}: {', '.join(split) or between_epochs}; "
-            f"expect {expected or 'too few epochs'}; {line.placement} connections, slices of {format_ns(line.slice_ns)}"
+            f"  {line.cell}, {labels.get(line.contender, line.contender)}: "
+            f"{split or f'between epochs {percent(line.sd_epoch)}'}; expect {expected or 'too few epochs'}; "
+            f"{line.placement} connections, slices of {format_ns(line.slice_ns)}"
         )
     return lines
-
-
-def _labels(study: Study) -> dict[str, str]:
-    return {arm.name: visible(arm.label) for arm in study.arms}
 
 
 def _left_text(remaining_s: float | None) -> str:

@@ -1,18 +1,18 @@
-"""Sections on resources: cost per event, bytes on disk, hosts of a cluster, and the machine while measuring."""
+"""Sections on resources: cost per event, bytes on disk, hosts of a cluster, the machine while measuring."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bakeoff.report import numbers
 from bakeoff.report.context import BINS, CPU_KINDS, Context
 from bakeoff.report.performance import cells_not_drawn, summary_table, time_axis, time_panel
-from bakeoff.report.view import Bar, Bars, Charts, Column, Panel, Prose, Row, Section, Series, Table, Value
+from bakeoff.report.view import Bar, Bars, Charts, Column, Panel, Prose, Section, Series, Table, Value
 from bakeoff.results import RSS_PREFIX, RunDirectory
 from bakeoff.results.frame import Frame
 from bakeoff.stats import interval as iv
@@ -45,24 +45,17 @@ _COSTS: tuple[tuple[str, _Read, numbers.Form], ...] = (
 
 
 def costs_section(context: Context) -> Section | None:
-    """What one event costs, with ratios to the baseline in the same cell."""
-
-    def column(
-        title: str, read: Callable[[ArmSummary], float | None], form: Callable[[float], str]
-    ) -> Column[ArmSummary]:
-        def value(summary: ArmSummary) -> Value | None:
-            own, base = read(summary), context.summaries.get((summary.cell, context.analysis.baseline))
-            if own is None:
-                return None
-            compared = numbers.plain_ratio(own, read(base)) if base and summary.arm != base.arm else ""
-            return Value(text=form(own), sub=compared)
-
-        return Column(title, value)
+    def value(read: _Read, form: numbers.Form, summary: ArmSummary) -> Value | None:
+        own, base = read(summary), context.summaries.get((summary.cell, context.analysis.baseline))
+        if own is None:
+            return None
+        compared = numbers.plain_ratio(own, read(base)) if base and summary.arm != base.arm else ""
+        return Value(text=form(own), sub=compared)
 
     table = summary_table(
         context,
         "costs",
-        *(column(*cost) for cost in _COSTS),
+        *(Column(title, partial(value, read, form)) for title, read, form in _COSTS),
         note="Sums over all measured slices, divided by the events in them. Ratios to the baseline carry no verdict.",
     )
     return Section.of("What one event costs", table, anchor="costs", nav="Costs")
@@ -72,7 +65,6 @@ _SIZES = (("data_bytes", "on disk"), ("rows_bytes", "rows"), ("index_bytes", "se
 
 
 def sizes_section(context: Context) -> Section | None:
-    """Bytes of every arm's data, averaged over its loads, with ratios to the baseline's."""
     loads: dict[str, list[Mapping[str, Any]]] = {}
     for build in context.run.builds().values():
         for arm in build.get("arms") or [build["arm"]]:
@@ -110,8 +102,7 @@ _HOSTS_SHOWN = 24
 """Hosts that a table shows of a cell: the lowest and the highest ratios if there are more."""
 
 
-@dataclass(frozen=True)
-class _AcrossHosts:
+class _AcrossHosts(NamedTuple):
     """One comparison by host, the slowest first."""
 
     comparison: Comparison
@@ -149,21 +140,19 @@ def hosts_findings(context: Context) -> tuple[str, ...]:
     )
 
 
-def and_others(context: Context) -> str:
-    """` and unlike ones` if hosts are of several kinds."""
-    return " and unlike ones" if len(set(context.kinds.values())) > 1 else ""
-
-
 def hosts_section(context: Context) -> Section | None:
-    """What each host of a cluster measured, how much they differ, and what machines they are."""
     across = _across_hosts(context)
     if not across:
         return None
-    table = Table(
-        id="hosts",
+    table = Table.of(
+        "hosts",
+        ((context.titled(each.comparison), *row) for each in across for row in _host_rows(context, each)),
+        Column("host", itemgetter(1)),
+        Column("epochs", itemgetter(2)),
+        Column("ratio", itemgetter(3)),
+        Column("95% interval", itemgetter(4)),
+        group=itemgetter(0),
         group_title="cell",
-        columns=("host", "epochs", "ratio", "95% interval"),
-        rows=tuple(row for each in across for row in _host_rows(context, each)),
         note="All arms of an epoch are measured on one host. Hosts are combined by random effects (Hartung and Knapp): "
         "the interval has one degree of freedom fewer than there are hosts. Spread: standard deviation of the ratio "
         "between hosts, without the noise of epochs.",
@@ -171,27 +160,23 @@ def hosts_section(context: Context) -> Section | None:
     return Section.of("Hosts", _machines(context), _by_kind(context), table, anchor="hosts", in_terminal=True)
 
 
-def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[Row]:
-    comparison, hosts = across.comparison, [*across.by_host.items()]
-    label = context.labels[comparison.contender] if len(context.analysis.contenders) > 1 else ""
-    group = " · ".join(filter(None, (context.cell_title(comparison.cell), label)))
-    left_out = len(hosts) - _HOSTS_SHOWN
-    if left_out > 0:
-        hosts = [*hosts[: _HOSTS_SHOWN // 2], *hosts[-_HOSTS_SHOWN // 2 :]]
-    for at, (host, estimate) in enumerate(hosts):
-        if left_out > 0 and at == _HOSTS_SHOWN // 2:
-            yield Row.of(f"({left_out} hosts in between)", "", "", "", group=group)
-        yield _host_row(host, estimate, group)
+def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[tuple[str, str, str, str]]:
+    hosts, half = [*across.by_host.items()], _HOSTS_SHOWN // 2
     if not context.analysis.by_machine:
-        yield _host_row("all hosts", comparison.estimate, group)
+        hosts.append(("all hosts", across.comparison.estimate))
+    for at, (host, each) in enumerate(hosts):
+        if half <= at < len(across.by_host) - half:
+            if at == half:
+                yield f"({len(across.by_host) - _HOSTS_SHOWN} hosts in between)", "", "", ""
+            continue
+        yield host, str(each.n), numbers.ratio_of(each), numbers.interval(each.interval) or "n/a"
     if found := across.spread:
-        interval = f"{percent_text(found.low)} to {percent_text(found.high)}"
-        yield Row.of("spread between hosts", "", percent_text(found.sd), interval, group=group)
-
-
-def _host_row(name: str, estimate: Estimate, group: str) -> Row:
-    interval = numbers.interval(estimate.interval)
-    return Row.of(name, str(estimate.n), numbers.ratio_of(estimate), interval or "n/a", group=group)
+        yield (
+            "spread between hosts",
+            "",
+            percent_text(found.sd),
+            f"{percent_text(found.low)} to {percent_text(found.high)}",
+        )
 
 
 def _machines(context: Context) -> Prose | Table | None:
@@ -216,26 +201,20 @@ def _machines(context: Context) -> Prose | Table | None:
 
 
 def _by_kind(context: Context) -> Table:
-    """The verdicts of each kind of machine."""
-    found = [
-        (kind, each)
-        for kind, comparisons in context.analysis.by_machine.items()
-        for each in comparisons
-        if not each.is_control
-    ]
+    by_machine = context.analysis.by_machine.items()
+    found = [(kind, each) for kind, comparisons in by_machine for each in comparisons if not each.is_control]
     return Table.of(
         "by-machine",
-        sorted(found, key=lambda each: context.cell_title(each[1].cell)),
+        sorted(found, key=lambda pair: context.cell_title(pair[1].cell)),
         Column("machine", itemgetter(0)),
-        Column("verdict", lambda each: each[1].verdict.sentence),
-        group=lambda each: context.cell_title(each[1].cell),
+        Column("verdict", lambda pair: pair[1].verdict.sentence),
+        group=lambda pair: context.cell_title(pair[1].cell),
         group_title="cell",
         all_text=True,
     )
 
 
 def machine_section(context: Context) -> Section | None:
-    """Processors, every server and the whole machine while measuring."""
     whose = f" of {context.study.client}, the client's host" if context.study.client else ""
     return Section.of(
         "The machine meanwhile",
@@ -253,23 +232,20 @@ def machine_section(context: Context) -> Section | None:
 
 def _cpu_bars(context: Context) -> tuple[Bar, ...]:
     shares = {(row["cell"], row["arm"]): row for row in context.processors.records()}
-    bars = []
-    for cell in context.detail_cells:
-        for arm, slot in context.slots.items():
-            row = shares.get((cell, arm))
-            if row is None or math.isnan(row["user"]):
-                continue
-            known = [who for who in ("server", "client", "others") if not math.isnan(row[who])]
-            bars.append(
-                Bar(
-                    group=context.cell_title(cell),
-                    label=context.labels[arm],
-                    slot=slot,
-                    parts=tuple((kind, round(row[kind], 4)) for kind in CPU_KINDS),
-                    text=", ".join(f"{who} {numbers.share(row[who])}" for who in known),
-                )
-            )
-    return tuple(bars)
+    keys = (key for key in product(context.detail_cells, context.slots) if key in shares)
+    return tuple(
+        Bar(
+            group=context.cell_title(cell),
+            label=context.labels[arm],
+            slot=context.slots[arm],
+            parts=tuple((kind, round(row[kind], 4)) for kind in CPU_KINDS),
+            text=", ".join(
+                f"{who} {numbers.share(row[who])}" for who in ("server", "client", "others") if not math.isnan(row[who])
+            ),
+        )
+        for cell, arm in keys
+        if not math.isnan((row := shares[cell, arm])["user"])
+    )
 
 
 def _server_panels(context: Context) -> tuple[Panel, ...]:
@@ -333,25 +309,18 @@ def _host_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def _host_times(run: RunDirectory, epochs: tuple[int, ...]) -> tuple[Frame, list[float]] | None:
-    """The machine's samples of these epochs, averaged into about `BINS` rows, and the seconds at which epochs begin.
-
-    The rows have the columns of `host.parquet`, `epoch`, and `seconds` since the first epoch began.
-    """
+    """Average the machine's samples into about `BINS` rows; also return the seconds at which epochs begin."""
     frames: list[Frame] = []
-    boundaries: list[float] = []
-    offset_s = 0.0
+    ends_s = [0.0]
     bins_per_epoch = max(2, BINS // max(1, len(epochs)))
     for epoch in epochs:
         samples = run.host_samples(epoch)
         if not len(samples):
             continue
-        if offset_s > 0:
-            boundaries.append(offset_s)
         seconds = samples["time_ns"] / 1e9
-        span_s = float(seconds.max())
-        step_s = max(span_s / bins_per_epoch, 1e-9)
+        step_s = max(seconds.max() / bins_per_epoch, 1e-9)
         bins = samples.with_columns(bin=np.ceil(seconds / step_s)).by("bin")
         means = {name: bins.mean(samples[name]) for name in samples.columns}
-        frames.append(Frame(means | {"seconds": bins.mean(seconds) + offset_s}).with_columns(epoch=epoch))
-        offset_s += span_s
-    return (Frame.concat(frames), boundaries) if frames else None
+        frames.append(Frame(means | {"seconds": bins.mean(seconds) + ends_s[-1]}).with_columns(epoch=epoch))
+        ends_s.append(ends_s[-1] + float(seconds.max()))
+    return (Frame.concat(frames), ends_s[1:-1]) if frames else None

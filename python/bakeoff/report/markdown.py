@@ -1,10 +1,14 @@
-"""Render a report as Markdown, with tables ready for a blog or an issue. Charts and folds are on the page only."""
+"""Render a report as Markdown for a blog or an issue. Charts and folds are only on the page."""
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from urllib.parse import quote
 
 from bakeoff.report.charts import VERDICTS, picture_svg
+from bakeoff.report.csv import render_csv
+from bakeoff.report.html import render_html
+from bakeoff.report.json import render_json
 from bakeoff.report.view import (
     ArmView,
     Charts,
@@ -18,15 +22,14 @@ from bakeoff.report.view import (
     Value,
     VerdictView,
 )
+from bakeoff.results import RunDirectory
+from bakeoff.stats.model import Analysis
 
 _SPECIAL = re.compile(r"([\\`*\[\]|])")
 
 
 def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
-    """Render the whole text, everything escaped.
-
-    With `pictures`, the text refers to its charts as SVG files beside it, whose names begin so.
-    """
+    """Return the escaped text. With `pictures` it shows charts as SVG files whose names begin so."""
     shown = {
         name: f"![{_plain(title)}]({quote(f'{pictures}{name}.svg')})"
         for name, title in (published_charts(view) if pictures is not None else {}).items()
@@ -60,7 +63,7 @@ def _verdict_line(verdict: VerdictView) -> str:
 
 
 def published_charts(view: ReportView) -> dict[str, str]:
-    """Charts that a published text has as pictures, with their titles: the verdicts, and throughput."""
+    """Chart -> title, for the charts a published text shows: the verdicts, and throughput."""
     parts = (part for section in view.sections for inner in section.sections() for part in inner.parts)
     panels = (panel for part in parts if isinstance(part, Charts) and part.published for panel in part.panels)
     verdicts = {VERDICTS: view.question} if view.forest.rows else {}
@@ -68,7 +71,7 @@ def published_charts(view: ReportView) -> dict[str, str]:
 
 
 def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str, str]:
-    """The text under its file name, and the pictures it refers to."""
+    """Return the text and its pictures by file name."""
     drawn = {f"{pictures}{chart}.svg": picture_svg(view, chart) for chart in published_charts(view)}
     return {name: render_markdown(view, pictures=pictures)} | drawn
 
@@ -79,7 +82,6 @@ def marks(notes: Iterable[int]) -> str:
 
 
 def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
-    """The section's paragraphs; empty if nothing in it has a form in text."""
     parts = [text for part in section.parts for text in _part_lines(part, level, shown)]
     return [f"{'#' * level} {_plain(section.title)}", _plain(section.note), *parts] if parts else []
 
@@ -123,11 +125,37 @@ def _line(cells: list[str]) -> str:
 
 
 def value_text(value: Value) -> str:
-    """A table's cell in one line."""
     return f"{value.text} ({value.sub})" if value.sub else value.text
 
 
 def _plain(text: str) -> str:
-    """Escape Markdown and HTML; a line break becomes a space."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+# A report to be published: page, text, tables and numbers in one folder.
+
+FOLDER = "publish"
+
+
+def publish(run: RunDirectory, view: ReportView) -> Path:
+    """Write the page, tables, numbers and pictures to `RUN/publish/`."""
+    run.path.joinpath(FOLDER).mkdir(exist_ok=True)
+    files = {"report.html": render_html(view), "results.csv": render_csv(view), "results.json": render_json(view)}
+    files |= markdown_files(view, "report.md")
+    for name, text in files.items():
+        run.write_text(f"{FOLDER}/{name}", text)
+    return run.path / FOLDER
+
+
+def objection(analysis: Analysis) -> str | None:
+    """Return why a report must not be relied on, or None if its control holds."""
+    if analysis.trusted:
+        return None
+    if analysis.control is None:
+        return "the run has no control."
+    if analysis.trusted is False:
+        return "UNTRUSTED: the control, a second instance of the baseline, differs from the baseline."
+    if analysis.control_is_idle:
+        return "the control or the baseline completed nothing in an epoch, so the control proves nothing."
+    return "the control has fewer than five usable epochs and proves nothing: give the run a larger budget."

@@ -1,8 +1,9 @@
-"""Numbers as text in a report: as many digits as the interval supports, and no more."""
+"""Numbers as text: as many digits as the interval supports."""
 
 import math
 from collections.abc import Callable, Iterable
 
+from bakeoff.report.view import Value
 from bakeoff.stats.model import Estimate, Interval
 from bakeoff.stats.resolution import OUT_OF_REACH_S, Resolution, TimeNeeded
 from bakeoff.units import format_duration, format_ns, interval_texts, ratio_decimals
@@ -19,8 +20,14 @@ def ratio(log_ratio: float, half_width: float | None = None) -> str:
 
 
 def ratio_of(estimate: Estimate) -> str:
-    """The ratio of an estimate; `n/a` without an epoch."""
     return ratio(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a"
+
+
+def ratio_fields(of: Estimate) -> dict[str, float | None]:
+    """Ratio and ends of its interval, unrounded, for programs."""
+    ends = of.mean if of.n else None, of.interval.low, of.interval.high
+    names = ("ratio", "ratio_low", "ratio_high")
+    return {name: None if end is None else math.exp(end) for name, end in zip(names, ends, strict=True)}
 
 
 def interval(of: Interval) -> str:
@@ -43,6 +50,11 @@ def change(log_ratio: float, half_width: float | None = None) -> str:
     return ("+" if log_ratio > 0 else MINUS) + text
 
 
+def change_value(of: Estimate) -> Value:
+    """A change with its interval in small."""
+    return Value(text=change(of.mean, of.interval.half_width), sub=change_interval(of.interval))
+
+
 def change_interval(of: Interval) -> str:
     """`−12.0% to −10.4%`, rounded outwards, or "" without an interval."""
     if of.low is None or of.high is None:
@@ -54,7 +66,6 @@ def change_interval(of: Interval) -> str:
 
 
 def percent_decimals(log_ratio: float, half_width: float | None) -> int:
-    """Decimals of a change in per cent: two fewer than those of its ratio."""
     return max(0, ratio_decimals(log_ratio, half_width) - 2)
 
 
@@ -67,7 +78,7 @@ def estimate_short(of: Estimate) -> str:
 
 
 def plain_ratio(contender: float | None, baseline: float | None) -> str:
-    """`1.12×` of two values; "" if either is missing or the baseline is 0."""
+    """`1.12×`; "" if either value is missing or the baseline is 0."""
     if contender is None or baseline is None or baseline <= 0:
         return ""
     found = contender / baseline
@@ -96,7 +107,7 @@ def percent(value: float) -> str:
 
 
 def of_event(ns: float) -> str:
-    """A time per event: `0 ns`, `37 ns`, `1.2 µs`."""
+    """`37 ns`, `1.2 µs`."""
     return format_ns(round(ns)) if abs(ns) >= 1 else "0 ns"
 
 
@@ -116,28 +127,36 @@ def signed_interval(of: Interval, form: Form) -> str:
 
 
 def restarts(n: int) -> str:
-    """`1 restart`, `8 restarts`."""
-    return f"{n} restart" if n == 1 else f"{n} restarts"
+    return counted(n, "restart")
 
 
 def threads(n: int) -> str:
-    """`1 thread`, `4 threads`."""
-    return f"{n} thread" if n == 1 else f"{n} threads"
+    return counted(n, "thread")
 
 
-def strip(width: int, one: int, low: int | None, point: int | None, high: int | None, *, cut: tuple[bool, bool]) -> str:
-    """`    ├──●──┤    │    `: an interval on an axis of `width` characters, with ratio 1 in column `one`.
+def counted(n: int, what: str) -> str:
+    """`1 restart`, `8 restarts`."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
-    Unknown columns are None. `cut` says whether the interval extends beyond the left and the right end.
+
+def strip(width: int, one: float, interval: Interval, point: float | None, *, cut: tuple[bool, bool]) -> str:
+    """`    ├──●──┤    │    `: an interval on an axis of `width` characters. Places are shares of the axis.
+
+    `cut` says whether the interval extends beyond the left and the right end.
     """
+
+    def column(place: float) -> int:
+        return min(int(max(place, 0.0) * width), width - 1)
+
     line = [" "] * width
-    line[one] = "│"
-    if low is not None and high is not None:
+    line[column(one)] = "│"
+    if interval.low is not None and interval.high is not None:
+        low, high = column(interval.low), column(interval.high)
         for index in range(low, high + 1):
-            line[index] = "┼" if index == one else "─"
+            line[index] = "┼" if index == column(one) else "─"
         line[low], line[high] = ("◂" if cut[0] else "├"), ("▸" if cut[1] else "┤")
     if point is not None:
-        line[point] = "●"
+        line[column(point)] = "●"
     return "".join(line)
 
 
@@ -150,7 +169,7 @@ def rounded(values: Floats) -> tuple[float, ...]:
 
 
 def resolution(found: Resolution) -> str:
-    """`±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`."""
+    """`This machine now resolves ±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`."""
     within = [each for each in found.forecast if each.seconds <= OUT_OF_REACH_S]
     beyond = [each for each in found.forecast if each.seconds > OUT_OF_REACH_S]
     # Of several half-widths within the same shortest time, show the narrowest.
@@ -165,7 +184,6 @@ def resolution(found: Resolution) -> str:
 
 
 def resolution_basis(found: Resolution, test_run: str) -> str:
-    """The measurements behind that sentence."""
     restart, within = (math.expm1(sd) for sd in (found.sd_restart, found.sd_within))
     return (
         f"From {found.epochs} restarts of two equal servers ({test_run}): restart to restart {restart:.1%}, within "

@@ -21,7 +21,7 @@ from bakeoff.units import format_duration, format_ns, format_rate
 
 
 def throughput_section(context: Context) -> Section | None:
-    """Events per second: with ratios, against threads, as a scaling law, over time."""
+    """Show events per second: as a table, against threads, and over time."""
     return Section.of(
         "Throughput",
         _throughput_table(context),
@@ -50,7 +50,6 @@ def throughput_section(context: Context) -> Section | None:
 
 
 def _throughput_table(context: Context) -> Table:
-    """Events per second of every arm in every cell, with ratios."""
     contenders = context.analysis.contenders
     columns = ["cell", *(f"{context.labels[arm]}, events/s" for arm in context.compared_arms)]
     for contender in contenders:
@@ -166,7 +165,6 @@ def _not_drawn(context: Context) -> str:
 
 
 def cells_not_drawn(context: Context) -> str:
-    """Which cells have charts; empty if all do."""
     cells = len(context.cells)
     return f"Drawn: the {DETAIL_CELLS} of {cells} cells with the largest differences." if cells > DETAIL_CELLS else ""
 
@@ -178,7 +176,6 @@ _WARM_UP_PANELS = 4
 
 
 def stability_section(context: Context) -> Section | None:
-    """How much throughput varied within and between starts, the longest event, the warm-up."""
     return Section.of(
         "Stability and jitter",
         _stability_table(context),
@@ -271,7 +268,6 @@ def _share(value: float) -> str:
 
 
 def epochs_section(context: Context) -> Section | None:
-    """Every epoch's ratio as a point, and the discarded epochs."""
     return Section.of(
         "Every epoch",
         Charts(
@@ -288,7 +284,7 @@ def epochs_section(context: Context) -> Section | None:
 
 
 def epoch_counts(context: Context) -> str:
-    """How many epochs were counted, discarded and interrupted, and the time they took."""
+    """Say how many epochs were counted, discarded and interrupted, and how long they took."""
     abandoned = context.run.abandoned_epochs()
     parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.discarded)} discarded"]
     if abandoned:
@@ -361,7 +357,6 @@ Curve = list[tuple[float, float]]
 
 
 def latency_section(context: Context) -> Section | None:
-    """Percentiles of every arm in every cell, and their curves."""
     return Section.of(
         "Latency",
         _latency_table(context),
@@ -386,7 +381,6 @@ def _latency_note(context: Context) -> str:
 
 
 def _latency_table(context: Context) -> Table:
-    """Percentiles; for contenders the ratio with its interval, if epochs give one."""
     quantiles = sorted({q for summary in context.analysis.arms for q in summary.quantiles_ns}, key=float)
     contenders = context.analysis.contenders
     events = [each for each in context.analysis.latencies if each.operation == "event" and each.contender in contenders]
@@ -412,22 +406,20 @@ def _latency_table(context: Context) -> Table:
 
 
 def summary_table(context: Context, name: str, *columns: Column[ArmSummary], note: str) -> Table:
-    """A table with a row per cell and arm, without the control."""
+    """Make a table with a row per cell and arm, without the control."""
     found = (context.summaries.get((cell, arm)) for cell in context.cells for arm in context.compared_arms)
     return Table.of(
         name,
         filter(None, found),
         Column("arm", lambda each: context.labels[each.arm]),
         *columns,
-        group=lambda each: context.cell_title(each.cell),
-        slot=lambda each: context.slots[each.arm],
-        group_title="cell",
+        **context.by_arm,
         note=note,
     )
 
 
 def _percentile_panels(context: Context) -> tuple[Panel, ...]:
-    """Latency against the share of events that were faster; each nine takes equal room on the x axis."""
+    """Latency against the share of events that were faster; each nine takes equal room."""
     curves, panels = _latency_curves(context), list[Panel]()
     for cell in context.detail_cells:
         known = [arm for arm in context.slots if curves.get((cell, arm))]
@@ -449,7 +441,7 @@ def _percentile_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Mapping[str, float]) -> Series:
-    """A curve with its named percentiles as points on it."""
+    """Return a curve with its named percentiles as points on it."""
     last = curve[-1][0]
     named = {float(q): ns for q, ns in quantiles_ns.items() if float(q) <= last}
     values = dict(curve) | named
@@ -466,11 +458,7 @@ def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Ma
 
 
 def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
-    """(cell, arm) -> its curve: the geometric mean over epochs of each quantile.
-
-    A curve ends where fewer than `TAIL_MIN` events of the shortest epoch lie beyond. Without histograms it has the few
-    quantiles of the summary.
-    """
+    """(cell, arm) -> its curve. Without histograms it has the few quantiles of the summary."""
     messages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     wanted = set(context.detail_cells)
     for epoch in context.valid_epochs:
@@ -487,8 +475,11 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
 
 
 def mean_curve(messages: list[dict[str, Any]]) -> Curve:
-    """A curve over epochs, from the `histogram` message of each; empty if there are too few events."""
-    histograms = [decode_histogram(message["hdr"], message["place"]) for message in messages]
+    """Average one histogram per epoch into a curve that ends where fewer than `TAIL_MIN` events lie beyond.
+
+    Empty if there are too few events.
+    """
+    histograms = [decode_histogram(message["hdr"]) for message in messages]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:
         return []

@@ -1,11 +1,9 @@
-"""Sections on what was compared and how: settings, data, environment, method, wall time, the command."""
+"""Sections on what was compared and how: settings, data, environment, method."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePath
-from typing import Any
 
 from bakeoff.files import from_here
 from bakeoff.plan.workloads import kind_of, options_of
@@ -54,7 +52,6 @@ WORDS = {
 
 
 def settings_section(context: Context) -> Section | None:
-    """Everything that differs between the arms, requested or not, and the configuration files."""
     other = _other_settings_table(context)
     declared, undeclared = _declared_table(context), _undeclared_table(context)
     return Section.of(
@@ -85,12 +82,11 @@ def _declared_table(context: Context, *, files: bool = True) -> Table:
 
 
 def _differing(context: Context, name: str, title: str, values: Mapping[str, Mapping[str, str]]) -> Table:
-    """A row for each key whose value is not the same on all arms, with a column per arm."""
+    """Make a row for each key whose value is not the same on all arms, with a column per arm."""
     keys = dict.fromkeys(key for own in values.values() for key in own)
     texts = {key: [own.get(key, _ABSENT) for own in values.values()] for key in keys}
-    rows = tuple(Row.of(key, *own) for key, own in texts.items() if len(set(own)) > 1)
-    columns = (title, *(context.labels[arm] for arm in values))
-    return Table(id=name, columns=columns, rows=rows, all_text=True)
+    rows = ((key, *own) for key, own in texts.items() if len(set(own)) > 1)
+    return Table.listed(name, (title, *(context.labels[arm] for arm in values)), rows)
 
 
 def _server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
@@ -117,7 +113,7 @@ _LIST_MAX = 4  # arms; a list shows more of them less clearly than a table
 
 
 def arms_table(context: Context, arms: Sequence[ArmView]) -> Table | None:
-    """Many arms, with a column for each factor of the study or each setting that differs; None if a list will do."""
+    """Show many arms, with a column for each factor or differing setting; None if a list will do."""
     if len(arms) <= _LIST_MAX:
         return None
     design = context.study.design
@@ -151,32 +147,24 @@ def _undeclared_table(context: Context) -> Table:
 
 
 def _other_settings_table(context: Context) -> Table:
-    """The remaining global variables that differ."""
     undeclared = {name for differences in context.analysis.undeclared.values() for name in differences}
+    shown = {arm: sorted(context.variables[arm].items()) for arm in context.arms if arm in context.variables}
     values = {
-        arm: {
-            name: shortened(text, _SETTING_MAX) or "''"
-            for name, text in sorted(context.variables[arm].items())
-            if name not in undeclared
-        }
-        for arm in context.arms
-        if arm in context.variables
+        arm: {name: shortened(text, _SETTING_MAX) or "''" for name, text in own if name not in undeclared}
+        for arm, own in shown.items()
     }
     return _differing(context, "other-settings", "variable", values)
 
 
-def _configuration_files(context: Context) -> list[Fold]:
-    """Each arm's my.cnf from the last valid epoch that measured it."""
-    found, newest = [], context.run.newest("my.cnf")
+def _configuration_files(context: Context) -> Iterator[Fold]:
+    newest = context.run.newest("my.cnf")
     for arm in context.arms:
-        text = context.run.server_text(newest[arm], arm, "my.cnf") if arm in newest else None
-        if text is not None:
-            found.append(Fold(title=f"my.cnf of {context.labels[arm]}", content=Code(text=text.strip())))
-    return found
+        if arm in newest and (text := context.run.server_text(newest[arm], arm, "my.cnf")):
+            yield Fold(title=f"my.cnf of {context.labels[arm]}", content=Code(text=text.strip()))
 
 
 def setup_line(arm: Arm) -> str:
-    """What is special about an arm, in one line; may be empty."""
+    """Say what is special about an arm, in one line; may be empty."""
     parts = data_parts(arm)
     parts += [
         f"{name}={each}" if each else name for name, value in arm.server.options for each in values_of(name, value)
@@ -188,23 +176,26 @@ def setup_line(arm: Arm) -> str:
 
 
 def data_parts(arm: Arm) -> list[str]:
-    """What is special about an arm's data and character sets; some texts may be empty."""
+    """Say what is special about an arm's data and character sets; some texts may be empty."""
     data, connection = arm.data, arm.connection
-    parts = [data.collation or data.charset or ""]
-    for where, charset, collation in (
-        ("tables", data.table_charset, data.table_collation),
-        ("columns", data.column_charset, data.column_collation),
-        ("connection", connection.charset, connection.collation),
-    ):
-        parts += [f"{where} {collation or charset}"] if collation or charset else []
-    parts += [f"{name}={value}" for name, value in data.options]
-    return [*parts, data.table_options, "" if data.engine == "innodb" else data.engine]
+    special = {
+        "tables": data.table_collation or data.table_charset,
+        "columns": data.column_collation or data.column_charset,
+        "connection": connection.collation or connection.charset,
+    }
+    return [
+        data.collation or data.charset or "",
+        *(f"{where} {name}" for where, name in special.items() if name),
+        *(f"{name}={value}" for name, value in data.options),
+        data.table_options,
+        "" if data.engine == "innodb" else data.engine,
+    ]
 
 
 def _facts(arm: Arm) -> dict[str, str]:
-    """What the study sets on an arm: name -> text."""
+    """What the study sets on an arm."""
     server = arm.server
-    facts = {"server": str(server.model_copy(update={"options": (), "env": (), "cnf_files": ()}))}
+    facts = {"server": str(server.with_settings(options=(), env=(), cnf_files=()))}
     facts |= {name: ", ".join(values_of(name, value)) or "on" for name, value in server.options}
     facts |= {f"env.{name}": value for name, value in server.env}
     facts |= {f"@{from_here(file)}": "read" for file in server.cnf_files}
@@ -220,7 +211,6 @@ def _facts(arm: Arm) -> dict[str, str]:
 
 
 def data_section(context: Context) -> Section | None:
-    """Each load of the data, and whether all arms hold the same rows."""
     return Section.of(
         "Data",
         _loads_table(context),
@@ -235,25 +225,18 @@ def _bytes_by_database(sizes: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {format_bytes(size)}" if names else format_bytes(size) for name, size in sizes.items())
 
 
-_LOAD_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("rows", "rows", "{:,}".format),
-    ("threads", "threads", str),
-    ("seconds", "seconds", "{:.1f} s".format),
-    ("data_bytes", "data", _bytes_by_database),
-    ("rows_bytes", "of rows", _bytes_by_database),
-    ("index_bytes", "of indexes", _bytes_by_database),
-    ("snapshot_bytes", "snapshot", format_bytes),
-)
-"""Field of `builds/ARM-N.json`, heading, format."""
-
-
 def _loads_table(context: Context) -> Table:
-    builds = context.run.builds().values()
     return Table.of(
         "data",
-        builds,
-        Column("load", itemgetter("build")),
-        *(Column(title, partial(_field, key=key), form) for key, title, form in _LOAD_COLUMNS),
+        context.run.builds().values(),
+        Column("load", lambda build: build["build"]),
+        Column("rows", lambda build: build.get("rows"), "{:,}".format),
+        Column("threads", lambda build: build.get("threads")),
+        Column("seconds", lambda build: build.get("seconds"), "{:.1f} s".format),
+        Column("data", lambda build: build.get("data_bytes"), _bytes_by_database),
+        Column("of rows", lambda build: build.get("rows_bytes"), _bytes_by_database),
+        Column("of indexes", lambda build: build.get("index_bytes"), _bytes_by_database),
+        Column("snapshot", lambda build: build.get("snapshot_bytes"), format_bytes),
         group=lambda build: context.labels.get(build["arm"], build["arm"]),
         slot=lambda build: context.slots.get(build["arm"]),
         group_title="arm",
@@ -262,20 +245,14 @@ def _loads_table(context: Context) -> Table:
     )
 
 
-def _field(build: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401
-    return build.get(key)
-
-
 def _translated(context: Context) -> str:
     """What a dump asked for that a server does not know, and what was loaded instead."""
-    sentences = []
+    sentences: dict[str, None] = {}
     for build in context.run.builds().values():
         labels = ", ".join(context.labels.get(arm, arm) for arm in build.get("arms", [build["arm"]]))
         if said := as_loaded(labels, build.get("translated", {})):
-            sentences.append(f"{said}.")
-    if not sentences:
-        return ""
-    return " ".join([*dict.fromkeys(sentences), TEXTS_DIFFER])
+            sentences[f"{said}."] = None
+    return " ".join([*sentences, TEXTS_DIFFER]) if sentences else ""
 
 
 def data_check_status(context: Context) -> Iterator[Status]:
@@ -294,29 +271,28 @@ def data_check_status(context: Context) -> Iterator[Status]:
 
 
 def _data_check_table(context: Context) -> Table:
-    """What was compared of each table, and every difference with its arms."""
-    rows: list[Row] = []
+    rows: list[tuple[str, str, str, str]] = []
     for moment, answers in _row_answers(context).items():
         differences = row_differences(context.study.arms, answers)
         for table in dict.fromkeys(table for tables in answers.values() for table in tables):
             queries = dict.fromkeys(query for each in answers.values() for query in each.get(table, {}))
             found = [each.text(context.labels) for each in differences if each.table == table]
-            if not queries and not found:
-                continue  # a restored server is not asked the slow questions
-            arms = sum(table in tables for tables in answers.values())
-            rows.append(Row.of(table, ", ".join(queries), "; ".join(found) or f"same on {arms} arms", group=moment))
+            if queries or found:  # a restored server is not asked the slow questions
+                arms = sum(table in tables for tables in answers.values())
+                rows.append((moment, table, ", ".join(queries), "; ".join(found) or f"same on {arms} arms"))
     left = len(rows) - _DATA_CHECK_LINES
-    return Table(
-        id="data-check",
+    return Table.of(
+        "data-check",
+        rows[:_DATA_CHECK_LINES],
+        Column("table", itemgetter(1)),
+        Column("queries", itemgetter(2)),
+        Column("answers", itemgetter(3)),
+        group=itemgetter(0),
         group_title="asked",
-        columns=("table", "queries", "answers"),
-        rows=tuple(rows[:_DATA_CHECK_LINES]),
-        note=(
-            "Row counts, checksums, rows sampled by primary key, and the first rows in text order. Texts are compared "
-            "as utf8mb4, orders only between equal collations. Columns of times, floating-point numbers, JSON, BIT and "
-            "geometry are not compared; arms whose other columns differ are compared by row count."
-            + (f" {left} more tables are in the run directory." if left > 0 else "")
-        ),
+        note="Row counts, checksums, rows sampled by primary key, and the first rows in text order. Texts are compared "
+        "as utf8mb4, orders only between equal collations. Columns of times, floating-point numbers, JSON, BIT and "
+        "geometry are not compared; arms whose other columns differ are compared by row count."
+        + (f" {left} more tables are in the run directory." if left > 0 else ""),
         all_text=True,
     )
 
@@ -344,16 +320,13 @@ def _row_answers(context: Context) -> dict[str, AllAnswers]:
 def _asked_again(answers: Mapping[str, str], loaded: Mapping[str, Answer]) -> dict[str, Answer]:
     """Add the questions, which are kept with the load, to a restored server's answers."""
     unknown = Answer(sql="", answer="")
-    return {
-        query: loaded.get(query, unknown).model_copy(update={"answer": answer}) for query, answer in answers.items()
-    }
+    return {query: loaded.get(query, unknown).model_copy(update={"answer": text}) for query, text in answers.items()}
 
 
 # The machine, the method, the time it took, the command.
 
 
 def environment_section(context: Context) -> Section | None:
-    """Machine, programs and parameters."""
     manifest, host, study = context.manifest, context.host, context.study
     cores = f", {host.cores} cores" if host.cores else ""
     swap = f"swap {format_bytes(host.swap_bytes)}" if host.swap_bytes else "no swap"
@@ -388,8 +361,7 @@ def environment_section(context: Context) -> Section | None:
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("run", manifest.name),
     ]
-    rows = tuple(Row.of(name, value) for name, value in facts if value)
-    table = Table(id="environment", columns=("", ""), rows=rows, all_text=True)
+    table = Table.listed("environment", ("", ""), ((name, value) for name, value in facts if value))
     about = study.design.about if study.design else ""
     return Section.of("Environment", Prose(text=about), table, anchor="environment")
 
@@ -415,19 +387,17 @@ def _data_text(context: Context, builds: int) -> str:
     if replayed and study.has_running_server:
         found.append("what the running servers have")
     text = " and ".join(found) or "none loaded"
-    return f"{text}, {builds} build{'' if builds == 1 else 's'} an arm" if loaded else text
+    return f"{text}, {numbers.counted(builds, 'build')} an arm" if loaded else text
 
 
 def _sizes(study: Study, workload: Workload) -> str:
     sizes = kind_of(workload.script).sizes(options_of(study, workload, Data()))
     if "warehouses" not in sizes:
         return f"{sizes['tables']} tables of {sizes['table_size']:,} rows"
-    scale = sizes["warehouses"]
-    return f"{scale} warehouse{'s' * (scale > 1)}"
+    return numbers.counted(sizes["warehouses"], "warehouse")
 
 
 def method_section(context: Context) -> Section | None:
-    """How the numbers were measured, and where the wall time went."""
     return Section.of(
         "Method",
         Steps(items=METHOD),
@@ -441,8 +411,7 @@ def method_section(context: Context) -> Section | None:
 
 def _words_table() -> Table:
     meanings = WORDS | {kind.value: kind.advice for kind in FlagKind}
-    rows = tuple(Row.of(word, meaning) for word, meaning in meanings.items())
-    return Table(id="words", columns=("word", "meaning"), rows=rows, all_text=True)
+    return Table.listed("words", ("word", "meaning"), meanings.items())
 
 
 _PHASES = {
@@ -475,7 +444,6 @@ def _wall_table(context: Context) -> Table:
 
 
 def wall_sentence(context: Context) -> str:
-    """How much of the wall time was measuring; empty if no time is known."""
     taken = wall_time(context.run.builds(), context.outcomes)
     if not taken.total_s:
         return ""
@@ -486,7 +454,6 @@ def wall_sentence(context: Context) -> str:
 
 
 def again_section(context: Context) -> Section | None:
-    """The command line that repeats the run."""
     return Section.of(
         "Run it again",
         Code(text=command(context)),
@@ -503,7 +470,7 @@ _DRAW_A_SEED = (["duel"], ["run"], ["gate"], ["bisect"], ["replay"])  # commands
 
 
 def command(context: Context) -> str:
-    """The command line that made this run, with its seed so that every random choice is the same; "" if unknown."""
+    """Return the command line that repeats this run with its seed, or "" if unknown."""
     words = list(context.manifest.command)
     if not words:
         return ""

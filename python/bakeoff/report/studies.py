@@ -1,19 +1,15 @@
-"""Sections that the kind of a study adds: published ratios, effects of factors, all pairs, the scaling law, TPC-C."""
+"""Sections of particular studies: published ratios, effects of factors, all pairs, the scaling law."""
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Charts, Panel, Row, Section, Table, Value
+from bakeoff.report.view import Charts, Column, Panel, Section, Table, Value
 from bakeoff.spec.study import Design
-from bakeoff.stats.effects import (
-    contrast,
-    epoch_values,
-    interactions,
-    main_effects,
-    published_ratios,
-)
+from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects, published_ratios
 from bakeoff.stats.model import Estimate
 from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, ScalingFit, fit_scaling, rates_by_threads
 from bakeoff.units import format_rate
@@ -25,25 +21,18 @@ PAIRS_CELLS = 12
 
 
 def published_section(context: Context) -> Section | None:
-    """Published ratio, measured ratio with its interval, and whether they agree."""
+    """Compare published ratios with measured ones."""
     design = context.study.design
     if not design or not design.published:
         return None
-    rows = tuple(
-        Row.of(
-            _pair_text(design, each.factor, each.numerator, each.denominator),
-            numbers.ratio(each.published),
-            measured(each.measured),
-            Value(text=each.agreement.value, sub="size too" if each.size_too else ""),
-            group=context.cell_title(each.cell),
-        )
-        for each in published_ratios(context.analysis, design)
-    )
-    table = Table(
-        id="published",
-        group_title="cell",
-        columns=("ratio", "published", "measured", "judgement"),
-        rows=rows,
+    table = Table.of(
+        "published",
+        published_ratios(context.analysis, design),
+        Column("ratio", lambda each: _pair_text(design, each.factor, each.numerator, each.denominator)),
+        Column("published", lambda each: numbers.ratio(each.published)),
+        Column("measured", lambda each: measured(each.measured)),
+        Column("judgement", lambda each: Value(text=each.agreement.value, sub="size too" if each.size_too else "")),
+        **context.by_cell,
         note=f"Published: {design.published.source}, without intervals and on another machine, so only the order is "
         "judged. It agrees if the whole measured interval is on the published side of 1, more than 3% away. Published "
         "ratios within 3% of 1 count as equal.",
@@ -52,56 +41,39 @@ def published_section(context: Context) -> Section | None:
 
 
 def effects_section(context: Context) -> Section | None:
-    """Main effects of every factor in every cell, and interactions."""
+    """Show the main effects of every factor, and interactions."""
     design = context.study.design
     if not design:
         return None
-    return Section.of(
-        "Effects of the factors",
-        _effects_table(context, design),
-        Section.of("Interactions", _interactions_table(context, design), in_terminal=True),
-        anchor="effects",
+    fraction = design.fraction.sentences() if design.fraction else ()
+    effects = Table.of(
+        "effects",
+        main_effects(context.analysis, design),
+        Column("factor", lambda each: each.factor),
+        Column("levels", lambda each: f"{each.level} over {each.over}"),
+        Column("ratio", lambda each: measured(each.estimate)),
+        Column("averaged over", lambda each: each.combinations),
+        **context.by_cell,
+        note=" ".join(("Geometric mean over the combinations of the other factors; exploratory.", *fraction)),
     )
-
-
-def _effects_table(context: Context, design: Design) -> Table:
-    rows = tuple(
-        Row.of(
-            each.factor,
-            f"{each.level} over {each.over}",
-            measured(each.estimate),
-            str(each.combinations),
-            group=context.cell_title(each.cell),
-        )
-        for each in main_effects(context.analysis, design)
-    )
-    note = "Geometric mean over the combinations of the other factors; exploratory."
-    return Table(
-        id="effects",
-        group_title="cell",
-        columns=("factor", "levels", "ratio", "averaged over"),
-        rows=rows,
-        note=" ".join((note, *(design.fraction.sentences() if design.fraction else ()))),
-    )
+    between = Section.of("Interactions", _interactions_table(context, design), in_terminal=True)
+    return Section.of("Effects of the factors", effects, between, anchor="effects")
 
 
 def _interactions_table(context: Context, design: Design) -> Table:
-    """How an effect changes with another factor."""
-    rows = tuple(
-        Row.of(
-            f"{each.factor}: {each.level} over {each.over}",
-            _effect_at(f"{each.other} {each.other_base}", each.at_base),
-            Value(text=_effect_at(f"{each.other} {each.other_level}", each.at_other), sub=mixed_text(each.mixed)),
-            measured(each.estimate),
-            group=context.cell_title(each.cell),
-        )
-        for each in interactions(context.analysis, design)
-    )
-    return Table(
-        id="interactions",
-        group_title="cell",
-        columns=("effect of", "at", "and at", "ratio of the ratios"),
-        rows=rows,
+    return Table.of(
+        "interactions",
+        interactions(context.analysis, design),
+        Column("effect of", lambda each: f"{each.factor}: {each.level} over {each.over}"),
+        Column("at", lambda each: _effect_at(f"{each.other} {each.other_base}", each.at_base)),
+        Column(
+            "and at",
+            lambda each: Value(
+                text=_effect_at(f"{each.other} {each.other_level}", each.at_other), sub=mixed_text(each.mixed)
+            ),
+        ),
+        Column("ratio of the ratios", lambda each: measured(each.estimate)),
+        **context.by_cell,
         note="1: the effect is the same at both levels; exploratory.",
     )
 
@@ -116,7 +88,7 @@ def mixed_text(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def pairs_section(context: Context) -> Section | None:
-    """All pairs of arms in per cent for each cell, slowest first, like Perl's Benchmark::cmpthese."""
+    """Show all pairs of arms in per cent, slowest first, like Perl's Benchmark::cmpthese."""
     if not PAIRS_ARMS[0] <= len(context.compared_arms) <= PAIRS_ARMS[1]:
         return None
     cells = len(context.cells)
@@ -141,19 +113,16 @@ def _pairs_table(context: Context, cell: str) -> Table:
 
     level = {arm: found.mean for arm in context.compared_arms if (found := over(arm, context.analysis.baseline))}
     ordered = sorted(level, key=level.__getitem__)
-    rows = []
-    for arm in ordered:
-        summary = context.summaries.get((cell, arm))
-        rate = format_rate(summary.tps) if summary else "n/a"
-        percents = (percent(arm, other) for other in ordered)
-        rows.append(
-            Row.of(context.labels[arm], rate, *percents, group=context.cell_title(cell), slot=context.slots[arm])
-        )
-    return Table(
-        id=f"pairs-{cell.replace('/', '-').replace('#', '-')}",
+    summaries = {arm: context.summaries.get((cell, arm)) for arm in ordered}
+    return Table.of(
+        f"pairs-{cell.replace('/', '-').replace('#', '-')}",
+        ordered,
+        Column("arm", context.labels.__getitem__),
+        Column("events/s", lambda arm: format_rate(own.tps) if (own := summaries[arm]) else "n/a"),
+        *(Column(context.labels[other], partial(percent, lower=other)) for other in ordered),
+        group=lambda _: context.cell_title(cell),
+        slot=context.slots.__getitem__,
         group_title="cell",
-        columns=("arm", "events/s", *(context.labels[arm] for arm in ordered)),
-        rows=tuple(rows),
     )
 
 
@@ -166,7 +135,6 @@ def _pair_text(design: Design, factor: str, numerator: str, denominator: str) ->
 
 
 def measured(estimate: Estimate | None) -> Value:
-    """A ratio, with its interval in small."""
     if estimate is None:
         return Value(text="not measured")
     return Value(
@@ -186,7 +154,7 @@ _SCALING_NOTE = (
 
 
 def scaling_section(context: Context) -> Section | None:
-    """Scaling law of all arms and workloads with four thread counts or more."""
+    """Show the scaling law of each arm, for workloads with at least four thread counts."""
     fits = _fits(context)
     workloads = dict.fromkeys(workload for workload, _ in fits)
     panels = tuple(_scaling_panel(context, workload, place, fits) for place, workload in enumerate(workloads))
@@ -194,31 +162,22 @@ def scaling_section(context: Context) -> Section | None:
 
 
 def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit]) -> Table:
-    rows = tuple(
-        Row.of(
-            context.labels[arm],
-            _band(fit.rate, format_rate),
-            _band(fit.contention, _coefficient),
-            _band(fit.crosstalk, _coefficient),
-            _peak(fit),
-            _fits_text(fit),
-            group=workload,
-            slot=context.slots[arm],
-        )
-        for (workload, arm), fit in fits.items()
-    )
-    some = any(fit.rate.low is None for fit in fits.values())
-    return Table(
-        id="scaling",
+    intervals = "Intervals: cluster bootstrap over epochs."
+    if any(fit.rate.low is None for fit in fits.values()):
+        intervals = f"No intervals below {EPOCHS_MIN_BOOTSTRAP} epochs or over several hosts."
+    return Table.of(
+        "scaling",
+        ((*key, fit) for key, fit in fits.items()),
+        Column("arm", lambda each: context.labels[each[1]]),
+        Column("λ, events/s", lambda each: _band(each[2].rate, format_rate)),
+        Column("σ", lambda each: _band(each[2].contention, _coefficient)),
+        Column("κ", lambda each: _band(each[2].crosstalk, _coefficient)),
+        Column("most at", lambda each: _peak(each[2])),
+        Column("fits", lambda each: _fits_text(each[2])),
+        group=itemgetter(0),
+        slot=lambda each: context.slots[each[1]],
         group_title="workload",
-        columns=("arm", "λ, events/s", "σ", "κ", "most at", "fits"),
-        rows=rows,
-        note=_SCALING_NOTE
-        + (
-            f"No intervals below {EPOCHS_MIN_BOOTSTRAP} epochs or over several hosts."
-            if some
-            else "Intervals: cluster bootstrap over epochs."
-        ),
+        note=_SCALING_NOTE + intervals,
     )
 
 

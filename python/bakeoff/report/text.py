@@ -1,4 +1,4 @@
-"""Print a report in a terminal: verdicts, the forest plot, the tables that matter most, and where the rest is."""
+"""Print a report in a terminal: verdicts, the forest plot, and the tables that matter most."""
 
 from itertools import compress
 
@@ -10,6 +10,7 @@ from rich.text import Text
 from bakeoff.report import numbers
 from bakeoff.report.markdown import marks, value_text
 from bakeoff.report.view import ForestRow, Prose, ReportView, Table, Tone
+from bakeoff.stats.model import Interval
 
 _STYLES = {
     Tone.FASTER: "bold green",
@@ -112,14 +113,6 @@ def _grouped(table: Table) -> RichTable:
 
 
 def _strip(row: ForestRow, one: float) -> str:
-    def column(position: float | None) -> int | None:
-        return None if position is None else min(_STRIP - 1, int(position / 100 * _STRIP))
-
-    return numbers.strip(
-        _STRIP,
-        column(one) or 0,
-        column(row.low),
-        column(row.point) if row.measured else None,
-        column(row.high),
-        cut=(row.cut_left, row.cut_right),
-    )
+    low, high = (None if end is None else end / 100 for end in (row.low, row.high))
+    point = row.point / 100 if row.measured else None
+    return numbers.strip(_STRIP, one / 100, Interval(low=low, high=high), point, cut=(row.cut_left, row.cut_right))

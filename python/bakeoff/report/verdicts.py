@@ -1,4 +1,4 @@
-"""The head of a report: the summary, verdicts in words, the forest plot's geometry, and records for programs."""
+"""The head of a report: summary, verdicts, the forest plot's geometry, and records."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from typing import Any
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Forest, ForestRow, Record, Tone, VerdictView
-from bakeoff.stats.effects import Interaction, interactions
+from bakeoff.stats.effects import interactions
 from bakeoff.stats.hosts import without_hosts
 from bakeoff.stats.interval import excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Obstacle, Stop, Word
@@ -29,7 +29,7 @@ STOPS = {
 
 _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _NOISY = math.log(1.1)  # spread of a ratio between restarts
-_COUNTS_ABOVE = 3  # cells; fewer are seen at a glance
+
 _TWICE = math.log(2.0)
 _VAGUE = _TWICE / 2  # half-width of a ratio of which nothing is concluded: its ends differ by more than a factor of two
 _EDGE = 4.0  # per cent of the axis kept free on both sides
@@ -52,24 +52,11 @@ def _is_rate_fixed(comparison: Comparison) -> bool:
     return Word.RATE_FIXED in comparison.verdict.words
 
 
-def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str, equal: str) -> dict[str, int]:
-    """How many verdicts there are of each kind, by the kind's words, without kinds that have none."""
-    kinds: Counter[str] = Counter(Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in comparisons)
-    words: dict[str, str] = {
-        Tone.FASTER: faster,
-        Tone.SLOWER: slower,
-        Tone.EQUAL: equal,
-        Tone.OPEN: "undecided",
-        Word.RATE_FIXED: "at a fixed rate",
-    }
-    return {text: kinds[kind] for kind, text in words.items() if kinds[kind]}
-
-
 # The summary: which way it went, the largest difference or the narrowest interval, and what it rests on.
 
 
 def summary(context: Context) -> tuple[str, ...]:
-    """Two or three sentences on the verdicts; none if nothing was compared."""
+    """Summarise the verdicts in two or three sentences; none if nothing was compared."""
     if not context.primary:
         return ()
     return (_direction(context), *_figures(context), _basis(context))
@@ -92,9 +79,17 @@ def _direction(context: Context) -> str:
     if len(context.primary) == 1:
         (only,) = context.primary
         return f"{_first_sentence(context, only.verdict.sentence)[0]}."
-    margin = percent_text(context.study.equivalence)
-    counts = _count_kinds(context.primary, faster="faster", slower="slower", equal=f"as fast within ±{margin}")
-    parts = [f"{count} {words}" for words, count in counts.items()]
+    kinds: Counter[str] = Counter(
+        Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in context.primary
+    )
+    words = {
+        Tone.FASTER: "faster",
+        Tone.SLOWER: "slower",
+        Tone.EQUAL: f"as fast within ±{percent_text(context.study.equivalence)}",
+        Tone.OPEN: "undecided",
+        Word.RATE_FIXED: "at a fixed rate",
+    }
+    parts = [f"{kinds[kind]} {text}" for kind, text in words.items() if kinds[kind]]
     return f"Of {len(context.primary)} comparisons with {baseline}: {', '.join(parts)}."
 
 
@@ -128,7 +123,7 @@ def _largest(context: Context, measured: Sequence[Comparison]) -> str:
 
 
 def _sure_size(comparison: Comparison) -> tuple[float, float]:
-    """The least distance of the interval from 1, then the negated greatest one; log ratios."""
+    """Sort key: least distance of the interval from 1, then the greatest one negated."""
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     if low is None or high is None:
         return 0.0, -math.inf
@@ -146,7 +141,7 @@ def _interaction(context: Context) -> str:
     ]
     if not clear:
         return ""
-    best, at_base, at_other = max(clear, key=lambda each: _distinctness(each[0]))
+    best, at_base, at_other = max(clear, key=lambda each: _half_widths_from_one(each[0].estimate))
     ratio = numbers.ratio(best.estimate.mean, best.estimate.interval.half_width)
     first, second = _cost(at_base), _cost(at_other)
     verb = first.partition(" ")[0]
@@ -156,9 +151,8 @@ def _interaction(context: Context) -> str:
     )
 
 
-def _distinctness(interaction: Interaction) -> float:
-    """Distance from 1 in half-widths."""
-    return abs(interaction.estimate.mean) / max(interaction.estimate.interval.half_width or math.inf, 1e-9)
+def _half_widths_from_one(estimate: Estimate) -> float:
+    return abs(estimate.mean) / max(estimate.interval.half_width or math.inf, 1e-9)
 
 
 def _cost(effect: Estimate) -> str:
@@ -174,7 +168,6 @@ def _is_restarted(comparison: Comparison) -> bool:
 
 
 def _repeats(n: int, *, restarted: bool) -> str:
-    """`8 restarts`, or `8 repetitions` of a running server."""
     text = numbers.restarts(n)
     return text if restarted else text.replace("restart", "repetition")
 
@@ -191,13 +184,11 @@ def _basis(context: Context) -> str:
     noise = f"; ratios differ by {spread} between {'restarts' if restarted else 'repetitions'}" if spread else ""
     if spreads and statistics.median_high(spreads) > _NOISY:
         noise += " (noisy machine: rerun when it is idle)"
-    control = {
-        True: "; the control, a second baseline, holds 1 at 99%",
-        False: "; the control does NOT hold 1",
-        None: "",
-    }
+    trusted, control = context.analysis.trusted, ""
+    if trusted is not None:
+        control = "; the control, a second baseline, holds 1 at 99%" if trusted else "; the control does NOT hold 1"
     where = " of every server" if restarted else ""
-    return f"This rests on {restarts}{where}{noise}{control[context.analysis.trusted]}."
+    return f"This rests on {restarts}{where}{noise}{control}."
 
 
 def _spread(comparison: Comparison) -> float | None:
@@ -211,26 +202,21 @@ def _spread(comparison: Comparison) -> float | None:
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
-    """For each contender of several cells: how many went which way, and the geometric mean over them.
-
-    There is no mean if some cells are faster and others slower.
-    """
+    """Give each contender's verdicts over several cells, and their geometric mean unless they contradict."""
     if len(context.cells) < 2:
         return ()
-    sentences, means = [], _means(context)
-    for contender in context.analysis.geometric_mean:
-        counts = _counts_sentence(context, contender) if len(context.cells) > _COUNTS_ABOVE else ""
-        if contender in means:
-            mean = _mean_sentence(context, contender, means[contender])
-        else:
-            mean = _withheld_sentence(context, contender)
-        sentences.append(f"{counts} {mean}".strip())
-    return tuple(sentences)
+    means = _means(context)
+    return tuple(
+        _mean_sentence(context, contender, means[contender])
+        if contender in means
+        else _withheld_sentence(context, contender)
+        for contender in context.analysis.geometric_mean
+    )
 
 
 def _withheld_sentence(context: Context, contender: str) -> str:
     name, baseline = context.labels[contender], context.labels[context.analysis.baseline]
-    return f"{name} is faster than {baseline} in some cells and slower in others: no mean over them is given."
+    return f"{name} is faster than {baseline} in some cells and slower in others, so no mean is given."
 
 
 def _means(context: Context) -> dict[str, Estimate]:
@@ -246,18 +232,6 @@ def _all_cells(context: Context) -> str:
     return "both cells" if len(context.cells) == 2 else f"all {len(context.cells)} cells"
 
 
-def _counts_sentence(context: Context, contender: str) -> str:
-    """`mysql:8.0 is slower than mysql:5.7 in 5 of 6 cells, undecided in 1.`."""
-    baseline = context.labels[context.analysis.baseline]
-    own = [each for each in context.primary if each.contender == contender]
-    counts = _count_kinds(
-        own, faster=f"faster than {baseline}", slower=f"slower than {baseline}", equal=f"as fast as {baseline}"
-    )
-    parts = [f"{words} in {count}" for words, count in counts.items()]
-    parts[0] += f" of {len(context.cells)} cells"
-    return f"{context.labels[contender]} is {', '.join(parts)}."
-
-
 def _mean_sentence(context: Context, contender: str, estimate: Estimate) -> str:
     ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
     interval = numbers.interval(estimate.interval)
@@ -270,12 +244,11 @@ def _mean_sentence(context: Context, contender: str, estimate: Estimate) -> str:
 
 
 def verdicts(context: Context) -> tuple[VerdictView, ...]:
-    """The verdict of every cell and contender, without the control."""
     return tuple(_verdict(context, comparison) for comparison in context.primary)
 
 
 def _headline(context: Context, comparison: Comparison) -> str:
-    """What the contender is or may be, as the end of a sentence that starts with its name."""
+    """What the contender is or may be: the end of a sentence that starts with its name."""
     interval, bound = comparison.estimate.interval, comparison.verdict.at_least
     negligible = f"within ±{percent_text(context.study.equivalence)}"
     if _is_rate_fixed(comparison):
@@ -316,15 +289,10 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
     estimate = comparison.estimate
     half = estimate.interval.half_width
     basis = [_repeats(estimate.n, restarted=_is_restarted(comparison))]
-    if not _is_rate_fixed(comparison) and (ending := _ending(context, comparison)):
-        basis.append(ending)
-    if (
-        context.study.has_target
-        and comparison.more_s
-        and not _is_rate_fixed(comparison)
-        and "would take" not in comparison.verdict.sentence
-    ):
-        basis.append(f"about {format_duration(comparison.more_s)} more to the target")
+    if not _is_rate_fixed(comparison):
+        basis += filter(None, [_ending(context, comparison)])
+        if context.study.has_target and comparison.more_s and "would take" not in comparison.verdict.sentence:
+            basis.append(f"about {format_duration(comparison.more_s)} more to the target")
     return VerdictView(
         cell=comparison.cell,
         workload=comparison.workload,
@@ -357,7 +325,7 @@ def _ending(context: Context, comparison: Comparison) -> str:
 
 
 def forest(context: Context) -> Forest:
-    """A line per comparison, the control below its cell, the geometric means last."""
+    """Draw a line per comparison, the control below its cell, the geometric means last."""
     comparisons = context.analysis.comparisons
     means = _means(context)
     axis = _axis_for([*(comparison.estimate for comparison in comparisons), *means.values()], comparisons)
@@ -371,27 +339,18 @@ def forest(context: Context) -> Forest:
     margin = axis.place(-context.study.equivalence), axis.place(context.study.equivalence)
     seen = margin[1] - margin[0] >= _MARGIN_LEAST
     several = context.analysis.geometric_mean if len(context.cells) > 1 else ()
+    band = "Grey band" if seen else "Too narrow for this axis"
+    restarted = ", one restart of all servers each" if all(map(_is_restarted, context.primary)) else ""
+    control = " Control: a second instance of the baseline; its true ratio is 1." if context.analysis.control else ""
     return Forest(
         one=axis.place(0.0),
         margin=margin if seen else None,
         ticks=axis.ticks(),
         rows=tuple(rows),
-        legend=_legend(context, margin_seen=seen),
+        legend=f"Throughput over that of {context.labels[context.analysis.baseline]}. Large mark: the estimate; bar: "
+        f"its 95% interval; small dots: epochs{restarted}. {band}: ±{percent_text(context.study.equivalence)}, within "
+        f"which a difference does not matter.{control}",
         withheld=tuple(_withheld_sentence(context, name) for name in several if name not in means),
-    )
-
-
-def _legend(context: Context, *, margin_seen: bool) -> str:
-    """What marks, bars and band of the forest plot mean."""
-    margin = f"±{percent_text(context.study.equivalence)}"
-    band = "Grey band" if margin_seen else "Too narrow for this axis"
-    restarted = ", one restart of all servers each" if all(map(_is_restarted, context.primary)) else ""
-    text = (
-        f"Throughput over that of {context.labels[context.analysis.baseline]}. Large mark: the estimate; bar: its 95% "
-        f"interval; small dots: epochs{restarted}. {band}: {margin}, within which a difference does not matter."
-    )
-    return text + (
-        " Control: a second instance of the baseline; its true ratio is 1." if context.analysis.control else ""
     )
 
 
@@ -402,12 +361,10 @@ class _Axis:
         self.low, self.high = low, high
 
     def place(self, value: float) -> float:
-        """Position of a log ratio, clipped to the axis."""
         share = (value - self.low) / (self.high - self.low)
         return round(min(100.0, max(0.0, _EDGE + share * (100 - 2 * _EDGE))), 3)
 
     def row(self, context: Context, contender: str, estimate: Estimate, **fields: Any) -> ForestRow:  # noqa: ANN401
-        """The line of an estimate; `fields` are those that do not follow from it."""
         low, high = estimate.interval.low, estimate.interval.high
         beyond = (self.high - self.low) / (100 - 2 * _EDGE) * _EDGE
         return ForestRow(
@@ -468,11 +425,10 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> Forest
 
 
 def _control_word(comparison: Comparison, *, trusted: bool | None) -> str:
-    """Whether the control's 95% interval contains 1; `trusted` if its 99% interval does."""
-    low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
-    if low is None or high is None:
+    interval = comparison.estimate.interval
+    if interval.low is None:
         return "control"
-    if low <= 0 <= high:
+    if not excludes_zero(interval):
         return "holds 1"
     return "misses 1 at 95%, not at 99%" if trusted else "MISSES 1"
 
@@ -481,16 +437,11 @@ def _control_word(comparison: Comparison, *, trusted: bool | None) -> str:
 
 
 def records(context: Context) -> tuple[Record, ...]:
-    """A flat, unrounded record per comparison: ratios, times in ns, rates per second."""
     return tuple(_record(context, comparison) for comparison in context.analysis.comparisons)
 
 
 def _record(context: Context, comparison: Comparison) -> Record:
     estimate = comparison.estimate
-
-    def ratio(value: float | None) -> float | None:
-        return None if value is None else math.exp(value)
-
     record: Record = {
         "run": context.run.name,
         "cell": comparison.cell,
@@ -500,13 +451,11 @@ def _record(context: Context, comparison: Comparison) -> Record:
         "contender": context.labels[comparison.contender],
         "is_control": comparison.is_control,
         "verdict": " ".join(comparison.verdict.words),
-        "ratio": ratio(estimate.mean) if estimate.n else None,
-        "ratio_low": ratio(estimate.interval.low),
-        "ratio_high": ratio(estimate.interval.high),
+        **numbers.ratio_fields(estimate),
         "epochs": estimate.n,
         "stop": comparison.stop.value,
         "p_adjusted": comparison.p_adjusted,
-        "ratio_trimmed": ratio(comparison.trimmed.mean) if comparison.trimmed.n else None,
+        "ratio_trimmed": math.exp(comparison.trimmed.mean) if comparison.trimmed.n else None,
         "sd_restart": comparison.sd_restart,
         "sd_within": comparison.sd_within,
         "flags": " | ".join(map(str, comparison.flags)),

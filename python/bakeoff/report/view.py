@@ -1,4 +1,4 @@
-"""The content of a report before it has a form: numbers formatted, texts plain, nothing escaped yet."""
+"""The content of a report before it has a format: numbers formatted, nothing escaped yet."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Record = dict[str, str | int | float | bool | None]
 
 
 class Frozen(model.Frozen):
-    """Base of a report's parts. Control characters are made visible: titles, labels and logs are untrusted."""
+    """Base of a report's parts. Makes control characters visible: titles, labels and logs are untrusted."""
 
     @field_validator("*")
     @classmethod
@@ -36,15 +36,13 @@ class Frozen(model.Frozen):
 
 
 class Role(StrEnum):
-    """An arm's part in the study."""
-
     BASELINE = "baseline"
     CONTENDER = "contender"
     CONTROL = "control"
 
 
 class Tone(StrEnum):
-    """The kind of a verdict; colour and sign follow from it."""
+    """The kind of a verdict, which decides its colour."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -57,13 +55,7 @@ class Tone(StrEnum):
 
 
 class ArmView(Frozen):
-    """One arm.
-
-    Attributes:
-        slot: number of its colour and shape, the same in every chart.
-        version: as the server reports it; may be empty.
-        setup: what is special about it, in a line; may be empty.
-    """
+    """One arm. `slot` is the number of its colour and shape; `setup` says what is special about it."""
 
     name: str
     label: str
@@ -78,9 +70,9 @@ class VerdictView(Frozen):
 
     Attributes:
         headline: what follows the contender's name (`is 10.3% slower (9.8% to 10.8%)`).
-        remark: what `sentence` adds to headline and figures; mostly empty.
+        remark: what `sentence` adds to headline and figures.
         ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; may be empty.
-        basis: what it rests on (`8 restarts · target precision reached`).
+        basis: `8 restarts · target precision reached`.
         notes: numbers of footnotes.
     """
 
@@ -107,7 +99,6 @@ class ForestRow(Frozen):
     Attributes:
         kind: `cell`, `control` or `mean`.
         short: the label for narrow places (`oltp_read_only/4`).
-        point: the ratio; not drawn unless the row is `measured`.
         epochs: one position per epoch.
         cut_left, cut_right: the interval extends beyond the axis.
     """
@@ -142,7 +133,7 @@ class Forest(Frozen):
         one: position of ratio 1.
         margin: positions of the equivalence margin; None if too narrow to be seen.
         ticks: position and text.
-        withheld: why a contender has no mean, a sentence each.
+        withheld: a sentence for each contender without a mean.
     """
 
     one: float = 0.0
@@ -154,7 +145,7 @@ class Forest(Frozen):
 
 
 class Footnote(Frozen):
-    """A flag, with the comparisons it belongs to."""
+    """A flag, with the comparisons it was raised for."""
 
     number: int
     word: str
@@ -170,8 +161,7 @@ class Conclusion:
         asks: the question in words.
         lead: sentences before all others.
         replaces_verdicts: the answer rests on all arms together, so single comparisons have no verdicts.
-        document: the answer for programs; None if the verdicts are the answer.
-        key: name of the document in JSON.
+        document: the answer for programs, `key` in JSON; None if the verdicts are the answer.
         exit_code: None if the verdicts decide.
     """
 
@@ -216,7 +206,7 @@ class Code(Frozen):
 
 
 class Value(Frozen):
-    """A table's cell: the value, in small below it what it is compared with (`1.12×`), and a link."""
+    """A table's cell: a value, what it is compared with (`1.12×`) in small below it, and a link."""
 
     text: str
     sub: str = ""
@@ -232,7 +222,6 @@ class Row(Frozen):
 
     @classmethod
     def of(cls, *values: Value | str, group: str = "", slot: int | None = None) -> Self:
-        """Make a row of values and texts."""
         made = (Value(text=value) if isinstance(value, str) else value for value in values)
         return cls(group=group, values=tuple(made), slot=slot)
 
@@ -241,7 +230,6 @@ class Table(Frozen):
     """A table of formatted values. One without rows is not shown.
 
     Attributes:
-        id: stable name for programs and links.
         columns: headings; all empty for a list of facts. All but the first hold numbers unless `all_text`.
         group_title: heading of the groups' column; empty if there is none.
         page_only: too long for Markdown.
@@ -286,21 +274,20 @@ class Table(Frozen):
         wide = tuple(columns[at].title for at in kept if columns[at].wide)
         return cls(id=name, columns=tuple(columns[at].title for at in kept), rows=rows, wide=wide, **fields)
 
+    @classmethod
+    def listed(cls, name: str, columns: Sequence[str], rows: Iterable[Sequence[Value | str]], **fields: Any) -> Self:  # noqa: ANN401
+        """Make a table of texts from rows without groups."""
+        made = tuple(Row.of(*row) for row in rows)
+        return cls(id=name, columns=tuple(columns), rows=made, all_text=True, **fields)
+
     @property
     def is_facts(self) -> bool:
-        """True for names and values without headings."""
         return not any(self.columns)
 
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table made of items.
-
-    Attributes:
-        get: what it shows of an item; None and "" show nothing.
-        format: turns that into text.
-        wide: a terminal leaves it out.
-    """
+    """A column of a table made of items. None and "" show nothing; a terminal leaves out `wide` ones."""
 
     title: str
     get: Callable[[T], Any]
@@ -308,7 +295,6 @@ class Column(Generic[T]):
     wide: bool = False
 
     def value(self, item: T) -> Value:
-        """The table's cell for an item."""
         got = self.get(item)
         if isinstance(got, Value):
             return got
@@ -316,9 +302,9 @@ class Column(Generic[T]):
         return Value(text=made) if isinstance(made, str) else made
 
 
-def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
-    """Make a row for each step of several plans, of which some may have fewer steps."""
-    return [Row.of(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
+def step_rows(plans: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return a row for each step of several plans, some of which may have fewer steps."""
+    return [(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
 
 
 class Series(Frozen):
@@ -347,12 +333,10 @@ class Panel(Frozen):
     """One small chart.
 
     Attributes:
-        id: unique within the report: letters, digits and dashes.
+        id: letters, digits and dashes.
         mark: `line`, `points` or `stack`.
         x_kind: `linear`, `threads` (logarithmic, ticks where measured), `tail` (x = −log10(1 − quantile)) or `frames`
             (a small frame for every `group` of its lines, all with the same axes).
-        y_zero: the axis starts at 0.
-        y_max: end of the axis; by default the data's.
         boundaries: x of vertical lines.
         one: the text of a line at 1, or empty.
         level, level_band: a horizontal line and its band, or None.
@@ -374,14 +358,7 @@ class Panel(Frozen):
 
 
 class Charts(Frozen):
-    """Charts side by side, on the page only.
-
-    Attributes:
-        intro: a paragraph before them.
-        note: small print after them.
-        legend: show the arms' colours above them.
-        published: Markdown refers to them as pictures.
-    """
+    """Charts side by side, on the page only; Markdown refers to `published` ones as pictures."""
 
     kind: Literal["charts"] = "charts"
     panels: tuple[Panel, ...]
@@ -402,25 +379,24 @@ class Bar(Frozen):
 
 
 class Bars(Frozen):
-    """Bars below each other, on the page only."""
-
     kind: Literal["bars"] = "bars"
     id: str
     bars: tuple[Bar, ...]
 
 
 class Drawing(Frozen):
-    """A feature's own HTML, on the page only. The page has each script once."""
+    """A feature's own HTML, on the page only. The page has each style and script once."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: Literal["drawing"] = "drawing"
     html: Markup
-    script: Markup = Markup("")
+    style: Markup
+    script: Markup
 
 
 class Fold(Frozen):
-    """A long table or text, closed until it is opened, on the page only."""
+    """A long table or text, on the page only, closed until it is opened."""
 
     kind: Literal["fold"] = "fold"
     title: str
@@ -431,7 +407,6 @@ class Section(Frozen):
     """A heading and what stands under it.
 
     Attributes:
-        anchor: its id in the page; may be empty.
         nav: its name in the page's contents; empty if it is not listed.
         note: a paragraph under the heading.
         in_terminal: its tables are short and important enough for a terminal.
@@ -452,7 +427,7 @@ class Section(Frozen):
         return cls(title=title, parts=kept, **fields) if kept else None  # type: ignore[arg-type] # checked by the class
 
     def sections(self) -> Iterator["Section"]:
-        """This section and all inside it."""
+        """Yield this section and all inside it."""
         yield self
         for part in self.parts:
             if isinstance(part, Section):
@@ -478,12 +453,6 @@ def _is_empty(part: Part) -> bool:
             return False
 
 
-def tables_of(sections: tuple[Section, ...]) -> dict[str, Table]:
-    """The tables of the sections by id, in order, without those in a fold."""
-    inner = (each for section in sections for each in section.sections())
-    return {part.id: part for section in inner for part in section.parts if isinstance(part, Table)}
-
-
 CARDS_MAX = 12
 """Cells that get a card; of more, and of several contenders, the forest plot shows more in less room."""
 
@@ -491,8 +460,6 @@ _SHORT_NOTE = 160  # characters of a footnote that stands on its card
 
 
 class RecordList(Frozen):
-    """Flat records of a feature; `in_csv` if the CSV file has them too."""
-
     name: str
     rows: tuple[Record, ...]
     in_csv: bool = False
@@ -502,14 +469,12 @@ class ReportView(Frozen):
     """Everything a report shows, in its order. Captures and histories have neither verdicts nor arms.
 
     Attributes:
-        arms_table: the arms with a column for each setting that differs; None if a list is as clear.
+        arms_table: None if a list of the arms is as clear.
         on_cards: sentences of the summary that the cards repeat.
         says_more: the summary says more than the verdicts do.
-        means: for each contender the geometric mean over several cells, in a sentence.
-        conditions: how busy the machine was, in a sentence; may be empty.
+        means: the geometric mean over several cells, a sentence per contender.
         key_figures: figures of features (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
         effort: epochs counted and discarded, and the wall time.
-        command: repeats the run; empty if unknown.
         conclusion: None for captures and histories.
         records: one flat record per comparison, unrounded: ratios, times in ns, rates per second.
         more_records: those of features.
@@ -558,30 +523,29 @@ class ReportView(Frozen):
         return tuple(sentence for sentence in self.summary if not (self.cards and sentence in self.on_cards))
 
     def notes_of(self, verdict: VerdictView) -> tuple[tuple[Footnote, ...], tuple[int, ...]]:
-        """A card's footnotes that are short enough to stand on it, and the numbers of the others."""
+        """Return a card's footnotes that are short enough to stand on it, and the numbers of the others."""
         own = [note for note in self.footnotes if note.number in verdict.notes]
         short = tuple(note for note in own if len(note.text) <= _SHORT_NOTE and len(note.where) == 1)
         return short, tuple(note.number for note in own if note not in short)
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """Every chart."""
         return tuple(panel for part in self._parts() if isinstance(part, Charts) for panel in part.panels)
 
     @property
     def scripts(self) -> tuple[Markup, ...]:
-        """Scripts that the page's drawings need, each once."""
-        found = (part.script for part in self._parts() if isinstance(part, Drawing) and part.script)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(part.script for part in self._parts() if isinstance(part, Drawing)))
+
+    @property
+    def styles(self) -> tuple[Markup, ...]:
+        return tuple(dict.fromkeys(part.style for part in self._parts() if isinstance(part, Drawing)))
 
     @property
     def has_words(self) -> bool:
-        """True if the page has the list of the report's words."""
-        folded = (part.content for part in self._parts() if isinstance(part, Fold))
-        return any(isinstance(content, Table) and content.id == "words" for content in folded)
+        """True if the page has the list of the report's words: of a run, not of a capture or a history."""
+        return self.conclusion is not None
 
     def records_of(self, name: str) -> tuple[Record, ...]:
-        """A feature's records; empty if the run has none."""
         return next((each.rows for each in self.more_records if each.name == name), ())
 
     def _parts(self) -> Iterator["Part"]:
@@ -595,4 +559,5 @@ class ReportView(Frozen):
     @property
     def tables(self) -> dict[str, Table]:
         """Tables by id, without those in a fold."""
-        return ({"arms": self.arms_table} if self.arms_table else {}) | tables_of(self.sections)
+        found = [part for part in self._parts() if isinstance(part, Table)]
+        return {table.id: table for table in ([self.arms_table] if self.arms_table else []) + found}

@@ -1,4 +1,4 @@
-"""The run directory: its files and their format, written by rename into place, read as tables (docs/results.md)."""
+"""The run directory: its files and format, written by rename, read as tables (docs/reference/results.md)."""
 
 from bakeoff.results.directory import RunDirectory
 from bakeoff.results.epoch_data import RSS_PREFIX, SLICE_SCHEMA, EpochData, EpochWriter, Outcome, decode_histogram

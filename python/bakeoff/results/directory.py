@@ -1,13 +1,11 @@
 """Create, write and read run directories."""
 
-import errno
 import fcntl
+import gzip
 import hashlib
-import os
 import re
 import secrets as random_text
 import shutil
-import stat
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,17 +25,15 @@ from bakeoff.results.epoch_data import (
     CHANGES,
     CHECKSUMS,
     HOST_SCHEMA,
+    RSS_PREFIX,
     SLICE_SCHEMA,
     CellChanges,
     EpochData,
     EpochWriter,
     FailureRow,
-    HistogramMessage,
-    Load,
     Outcome,
     OwnCounts,
     arm_directory_name,
-    table_mistake,
     with_open_loop_time,
 )
 from bakeoff.results.frame import Frame, Schema, read_parquet
@@ -57,28 +53,20 @@ from bakeoff.spec import Study
 from bakeoff.units import visible
 
 T = TypeVar("T")
-Json = Any  # what JSON holds
 
 _REASON_MAX = 200  # characters: a reason may quote the file
-_DERIVED = ("analysis.json", "wall.json", "report.html", "gate.md")  # made anew when a run ends
+_DERIVED = ("analysis.json", "wall.json", "report.html", "gate.md")  # made again when a run ends
 _EPOCHS = "epochs"
-_UNPACKED_MAX = 2**27
 
 
 class RunDirectory:
-    """A run on disk. Get one from `RunDirectory.create` or `open_run`.
-
-    Attributes:
-        path: its directory.
-        name: the directory's name, by which people call the run.
-    """
+    """A run on disk. Get one from `RunDirectory.create` or `open_run`."""
 
     def __init__(self, path: Path, *, redactor: Redactor | None = None, epochs: str = _EPOCHS) -> None:
         self.path = path
         self._redactor = redactor or Redactor()
         self._epochs = epochs
-        self._root = os.path.realpath(path)
-        self._kept: dict[str, tuple[int, object]] = {}
+        self._plan: tuple[int, Plan | None] = (0, None)
 
     @classmethod
     def create(
@@ -91,18 +79,18 @@ class RunDirectory:
         data_path: Path | None = None,
         secrets: Iterable[str] = (),
     ) -> "RunDirectory":
-        """Make `root/TITLE-TIME-XXXX` with its manifest and study.
+        """Create `root/TITLE-TIME-XXXX` with its manifest and study.
 
         Args:
-            root: usually `runs_root()`; made when it is not there.
+            root: usually `runs_root()`; created if missing.
             study: its title gives the name.
-            command: the command line; passwords in it are struck out.
+            command: the command line; passwords in it are removed.
             engine: the engine's `hello` message.
-            data_path: where the servers' data will lie; the manifest describes its file system.
+            data_path: where the servers keep their data; the manifest describes its file system.
             secrets: passwords that must never be written.
 
         Raises:
-            ResultsError: the directory cannot be made or written.
+            ResultsError: the directory cannot be written.
         """
         redactor = Redactor(secrets, study)
         created = now()
@@ -132,34 +120,27 @@ class RunDirectory:
             if not isinstance(error, OSError):
                 raise
             raise ResultsError(
-                f"run directory {run.path} cannot be made: {error.strerror}.",
-                hint="Set BAKEOFF_RUNS or --runs to a directory that can be written.",
+                f"run directory {run.path} cannot be created: {error.strerror}.",
+                hint="Set BAKEOFF_RUNS or --runs to a writable directory.",
             ) from error
         return run
 
     @property
     def name(self) -> str:
-        """The directory's name."""
         return self.path.name
 
     def explaining(self, kind: str) -> "RunDirectory":
-        """This run with the epochs that explain its verdicts, of one kind, in place of those that count."""
+        """Return the same run with its extra epochs of one kind (`explain/KIND`) in place of the measured ones."""
         return RunDirectory(self.path, redactor=self._redactor, epochs=f"explain/{kind}")
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the only process that writes here; the death of the process releases it too.
+        """Lock the run for writing, until the block or the process ends.
 
         Raises:
-            ResultsError: another process holds it, or a link lies in the lock's place.
+            ResultsError: another process holds it.
         """
-        try:
-            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise self.damaged(".lock", "it is a link") from None
-            raise
-        with os.fdopen(descriptor, "r+") as lock:
+        with (self.path / ".lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -169,23 +150,21 @@ class RunDirectory:
     # ---- writing -----------------------------------------------------------------------------------------------
 
     def write_json(self, name: str, content: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
-        """Write `plan.json`, `pilot.json`, `builds/A-0.json` … atomically, passwords struck out."""
+        """Write `plan.json`, `builds/A-0.json` … atomically, without passwords."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, self._redactor.json_bytes(content))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a rendered file (`report.html`) atomically, as it is."""
+        """Write a rendered file atomically, as it is."""
         write_atomically(self.path / name, text.encode())
 
     def set_aside(self, epochs: Iterable[int], reason: str) -> None:
-        """Take finished epochs out of the evidence, for every arm, for a reason that is shown: `set-aside.json`."""
+        """Mark finished epochs as invalid for all arms; the report shows the reason."""
         self.write_json("set-aside.json", {str(epoch): reason for epoch in epochs})
 
     def epoch(self, number: int, build: int) -> EpochWriter:
-        """Begin an epoch. What an earlier, broken-off attempt left is kept beside it as `epochs/NNN.abandoned-K`.
-
-        What a resumed run has derived from the epochs before is removed.
+        """Begin an epoch. An earlier unfinished attempt is kept as `epochs/NNN.abandoned-K`; stale reports are removed.
 
         Raises:
             ResultsError: this epoch is finished already.
@@ -206,99 +185,79 @@ class RunDirectory:
     # ---- reading -----------------------------------------------------------------------------------------------
 
     def manifest(self) -> Manifest:
-        """Which program made this run, where and how."""
         return self._needed("manifest.json", Manifest)
 
     def machines(self) -> dict[str, Host]:
-        """The machine of each host of a cluster, by name; none of a run on one machine."""
+        """Return the machine of each host of a cluster, by name; empty for a run on one machine."""
         found = [name for name in self._names_in("hosts") if name.endswith(".json")]
         return {unquote(name.removesuffix(".json")): self._needed(f"hosts/{name}", Host) for name in found}
 
     def measured_on(self) -> tuple[Host, ...]:
-        """The machines that measured what counts: of the hosts in valid outcomes, else the machine of the run."""
+        """Return the machines that measured the valid epochs, else the machine of the run."""
         outcomes = [outcome for epoch in self.finished_epochs() if (outcome := self.outcome(epoch)).valid]
-        epoch_of = {outcome.host: outcome.epoch for outcome in outcomes} or {"": 0}
-        machines = self.machines() | {"": self.manifest().host}
-        for host in epoch_of.keys() - machines.keys():
-            missing = f"hosts/{arm_directory_name(host)}.json of its host is missing"
-            raise self.damaged(f"{self._epochs}/{epoch_of[host]:03d}/outcome.json", missing)
-        return tuple(machines[host] for host in sorted(epoch_of))
+        return tuple(
+            self._needed(f"hosts/{arm_directory_name(host)}.json", Host) if host else self.manifest().host
+            for host in sorted({outcome.host for outcome in outcomes} or {""})
+        )
 
     def network(self) -> Network | None:
         """Return the network between client and servers, or None if they shared a machine."""
         return self.read(NETWORK, Network)
 
     def study(self) -> Study:
-        """The study as asked for."""
         return self._needed("study.json", Study)
 
-    def read_json(self, name: str) -> Json:
-        """A JSON file's content, or None when it was never written.
-
-        Raises:
-            ResultsError: the file is not JSON.
-        """
-        return self._document(name, self._bytes(name))
-
-    def _document(self, name: str, content: bytes | None) -> Json:
-        if content is None:
-            return None
-        try:
-            document = from_json(_unpacked(content) if name.endswith(".gz") else content)
-        except (ValueError, zlib.error) as error:
-            raise self.damaged(name, f"it is no JSON: {error}") from None
-        if document is None:
-            raise self.damaged(name, "it holds nothing")
-        return document
+    def read_json(self, name: str) -> Any:  # noqa: ANN401 — what JSON holds
+        """Return a JSON file's content, or None if the file does not exist."""
+        return self.read(name, cast(type[Any], Any))
 
     def read(self, name: str, kind: type[T]) -> T | None:
-        """A JSON file's content as a model, or a dictionary of models; None when it was never written.
+        """Return a JSON file (`.json`, `.json.gz`) as a type that pydantic validates, or None if it does not exist.
 
         Raises:
-            ResultsError: the file is not JSON, or of another form.
+            ResultsError: the file is damaged.
         """
-        document = self.read_json(name)
-        return None if document is None else self._shaped(name, document, kind)
+        content = self._bytes(name)
+        return None if content is None else self._parsed(name, content, kind)
 
     def builds(self) -> dict[str, dict[str, Any]]:
-        """Each load of the data: {"A-0": {rows, seconds, bytes …}}."""
+        """Return the document of each load of the data: {"A-0": {rows, seconds, bytes …}}."""
         names = [name for name in self._names_in("builds") if name.endswith(".json")]
-        return {name.removesuffix(".json"): dict(self._needed(f"builds/{name}", Load)) for name in names}
+        return {name.removesuffix(".json"): self._needed(f"builds/{name}", dict[str, Any]) for name in names}
 
     def finished_epochs(self) -> tuple[int, ...]:
-        """Numbers of the epochs that have an outcome, valid and discarded, ascending.
-
-        Raises:
-            ResultsError: their folder is missing, or one cannot be read.
-        """
+        """Return the numbers of epochs that have an outcome, valid or discarded, ascending."""
         names = [name for name in self._names_in(self._epochs) if self._has(f"{self._epochs}/{name}/outcome.json")]
-        return tuple(sorted(int(name) for name in names if re.fullmatch(r"\d{3}|[1-9]\d{3,8}", name, re.ASCII)))
+        return tuple(sorted(int(name) for name in names if re.fullmatch(r"\d{3,9}", name)))
 
     def abandoned_epochs(self) -> int:
-        """How many attempts at an epoch were broken off (killed, crashed)."""
-        begun = [self._epochs_path / name for name in self._names_in(self._epochs) if re.match("[0-9]", name)]
-        return sum(1 for path in begun if path.is_dir() and not (path / "outcome.json").exists())
+        """Count the attempts at an epoch that were killed or crashed."""
+        begun = [name for name in self._names_in(self._epochs) if re.match("[0-9]", name)]
+        return sum(not self._has(f"{self._epochs}/{name}/outcome.json") for name in begun)
 
     def outcome(self, epoch: int) -> Outcome:
-        """How a finished epoch went; one that was set aside later is not valid."""
+        """Return how a finished epoch went; invalid if it was set aside later."""
         outcome = self._needed(f"{self._epochs}/{epoch:03d}/outcome.json", Outcome)
         aside = self.read("set-aside.json", dict[str, str]) if self._epochs == _EPOCHS else None
         reason = (aside or {}).get(str(epoch))
         return outcome if reason is None else outcome.model_copy(update={"valid": False, "discard_reason": reason})
 
     def load_epoch(self, epoch: int, *, whole: bool = True) -> EpochData:
-        """One finished epoch with its measurements; unless `whole` with its slices alone.
+        """Read one finished epoch; unless `whole`, only its outcome and slices.
 
         Raises:
-            ResultsError: a file of it is missing or damaged.
+            ResultsError: a file is missing or damaged.
         """
-        outcome = self.outcome(epoch)
+        outcome, name = self.outcome(epoch), f"{self._epochs}/{epoch:03d}/slices.parquet"
+        slices = self._slices(name)
+        if slices is None:
+            raise self._missing(name)
         return EpochData(
             epoch=epoch,
             build=outcome.build,
             valid=outcome.valid,
             discard_reason=outcome.discard_reason,
-            slices=self._slices(f"{self._epochs}/{epoch:03d}/slices.parquet"),
+            slices=slices,
             histograms=self.histograms(epoch) if whole else [],
             variables=self.variables(epoch) if whole else {},
             changes=self.server_json(epoch, CHANGES, CellChanges) if whole else {},
@@ -308,213 +267,165 @@ class RunDirectory:
         )
 
     def load_epochs(self) -> Iterator[EpochData]:
-        """All finished epochs, valid and discarded, ascending, each read when its turn comes."""
+        """Read all finished epochs, valid and discarded, ascending and one at a time."""
         return map(self.load_epoch, self.finished_epochs())
 
     def slices(self, *columns: str) -> Frame:
-        """Slices of all valid epochs; with names only these columns, so that a million slices need little memory."""
+        """Return the slices of all valid epochs; name columns to save memory."""
         return self._all_slices("slices.parquet", columns)
 
     def warm_up(self, *columns: str) -> Frame:
-        """Likewise slices from before measuring, of the valid epochs that kept them."""
+        """Return the slices from before measuring, of the valid epochs that kept them."""
         return self._all_slices("warm-up.parquet", columns)
 
     def failures(self, epoch: int) -> list[FailureRow]:
-        """Statements of a replay that failed while an epoch was measured."""
+        """Return the statements of a replay that failed while an epoch was measured."""
         name = f"{self._epochs}/{epoch:03d}/failures.json"
-        document = self._document(name, self._checked_bytes(name))
-        return [] if document is None else self._shaped(name, document, list[FailureRow])
+        content = self._checked_bytes(name)
+        return [] if content is None else self._parsed(name, content, list[FailureRow])
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
-        """The engine's `histogram` messages of an epoch, one a cell, arm and operation, with the `place` of each."""
+        """Return an epoch's `histogram` messages, one for each cell, arm and operation."""
         name = f"{self._epochs}/{epoch:03d}/histograms.jsonl"
         if (content := self._checked_bytes(name)) is None:
             raise self._missing(name)
-        lines = content.splitlines()
-        arms = self._arm_names()
-        found: list[dict[str, Any]] = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                message = from_json(line)
-            except ValueError as error:
-                raise self.damaged(name, f"line {number} is no JSON: {error}") from None
-            row = self._shaped(name, message, HistogramMessage, where=f"line {number}")
-            if row["arm"] not in arms:
-                raise self.damaged(name, f"line {number}: the study has no arm {row['arm']}")
-            found.append({**row, "place": f"run {self.name}: {name} line {number}"})
-        return found
+        with self._reading(name):
+            return [from_json(line) for line in content.splitlines()]
 
     def host_samples(self, epoch: int) -> Frame:
-        """The machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
-        return self._parquet(f"{self._epochs}/{epoch:03d}/host.parquet", HOST_SCHEMA)
+        """Return the load of the machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
+        name = f"{self._epochs}/{epoch:03d}/host.parquet"
+        if (samples := self._parquet(name, HOST_SCHEMA)) is None:
+            raise self._missing(name)
+        return samples
 
     def variables(self, epoch: int) -> dict[str, dict[str, str]]:
-        """Each arm's global variables in an epoch."""
+        """Return each arm's global variables in an epoch."""
         return self.server_json(epoch, "variables.json", dict[str, str])
 
     def newest_variables(self) -> dict[str, dict[str, str]]:
-        """Each arm's global variables in the newest epoch that counts and measured it."""
+        """Return each arm's global variables in the newest valid epoch that measured it."""
         newest = self.newest("variables.json")
         by_epoch = {epoch: self.variables(epoch) for epoch in set(newest.values())}
         return {arm: by_epoch[epoch][arm] for arm, epoch in newest.items()}
 
     def newest(self, name: str) -> dict[str, int]:
-        """Each arm's newest epoch that counts and has this file of its server: not every epoch measures every arm.
-
-        Raises:
-            ResultsError: an outcome is damaged.
-        """
+        """Return each arm's newest valid epoch that has this server file; not every epoch measures every arm."""
         found: dict[str, int] = {}
+        arms = {arm.name for arm in self.study().arms}
         for epoch in reversed(self.finished_epochs()):
             folder = f"{self._epochs}/{epoch:03d}/servers"
             for arm in self._names_in(folder) if self.outcome(epoch).valid else ():
                 if self._has(f"{folder}/{arm}/{name}"):
                     found.setdefault(unquote(arm), epoch)
-            if found.keys() >= self._arm_names():
+            if found.keys() >= arms:
                 break
         return found
 
     def server_json(self, epoch: int, name: str, kind: type[T]) -> dict[str, T]:
-        """`variables.json`, `status-before.json`, `status-after.json`, `rows.json` … of each arm in an epoch."""
+        """Return a server file (`variables.json`, `status-before.json` …) of each arm in an epoch."""
         folder = f"{self._epochs}/{epoch:03d}/servers"
         found = [arm for arm in self._names_in(folder) if self._has(f"{folder}/{arm}/{name}")]
         return {unquote(arm): self._needed(f"{folder}/{arm}/{name}", kind) for arm in found}
 
     def server_text(self, epoch: int, arm: str, name: str) -> str | None:
-        """`my.cnf` or `error.log` of an arm in an epoch; None when there is none."""
+        """Return `my.cnf` or `error.log` of an arm in an epoch, or None if it does not exist."""
         content = self._bytes(f"{self._epochs}/{epoch:03d}/servers/{arm_directory_name(arm)}/{name}")
         return None if content is None else content.decode(errors="replace")
 
     def damaged(self, name: str, reason: str) -> ResultsError:
-        """The error for a file that is not as bakeoff wrote it: one line that names it."""
-        first = reason.strip().splitlines()[0].rstrip(".")[:_REASON_MAX] if reason.strip() else "unreadable"
+        """Return the one-line error for a file that is not as bakeoff wrote it."""
+        first = (reason.strip().splitlines() or ["unreadable"])[0].rstrip(".")[:_REASON_MAX]
         return ResultsError(f"run {self.name}: {name} is damaged: {first}.", hint="Restore the file or measure again.")
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
     def _all_slices(self, name: str, columns: Sequence[str]) -> Frame:
         valid = [f"{self._epochs}/{epoch:03d}/{name}" for epoch in self.finished_epochs() if self.outcome(epoch).valid]
-        files = [file for file in valid if name == "slices.parquet" or self._has(file) or self._checksum(file)]
         chosen = columns or tuple(SLICE_SCHEMA)
         none = Frame.of_rows([], SLICE_SCHEMA).select(*chosen)
-        return Frame.concat([none, *(self._slices(file).select(*chosen) for file in files)])
+        return Frame.concat([none, *(each.select(*chosen) for file in valid if (each := self._slices(file)))])
 
-    def _slices(self, name: str) -> Frame:
-        plan = self._once("plan.json", Plan)
-        open_loop = {cell.name for cell in plan.cells if cell.open_loop} if plan else set[str]()
-        return with_open_loop_time(self._parquet(name, SLICE_SCHEMA), open_loop)
-
-    def _arm_names(self) -> set[str]:
-        study = self._once("study.json", Study) or self.study()
-        return {arm.name for arm in study.arms}
-
-    def _once(self, name: str, kind: type[T]) -> T | None:
-        """As `read`, but only when the file was written since: a plan takes longer to read than an epoch."""
-        path = self.path / name
+    def _slices(self, name: str) -> Frame | None:
+        path = self.path / "plan.json"
         written_ns = path.stat().st_mtime_ns if path.exists() else 0
-        if name not in self._kept or self._kept[name][0] != written_ns:
-            self._kept[name] = written_ns, self.read(name, kind)
-        return cast(T | None, self._kept[name][1])
-
-    @property
-    def _epochs_path(self) -> Path:
-        return self.path / self._epochs
+        if self._plan[0] != written_ns:  # a plan takes longer to read than an epoch
+            self._plan = written_ns, self.read("plan.json", Plan)
+        plan = self._plan[1]
+        open_loop = {cell.name for cell in plan.cells if cell.open_loop} if plan else set[str]()
+        slices = self._parquet(name, SLICE_SCHEMA)
+        return None if slices is None else with_open_loop_time(slices, open_loop)
 
     def _epoch_path(self, number: int) -> Path:
-        return self._epochs_path / f"{number:03d}"
+        return self.path / self._epochs / f"{number:03d}"
 
     def _names_in(self, folder: str) -> list[str]:
-        """What a folder of the run holds, sorted; nothing when it is not there, but a run is made with `epochs`."""
-        try:
-            return sorted(path.name for path in (self.path / folder).iterdir())
-        except FileNotFoundError:
-            if folder == _EPOCHS:
-                raise self._missing(folder) from None
-            return []
-        except OSError as error:
-            raise self.damaged(folder, error.strerror or str(error)) from None
+        path = self.path / folder
+        with self._reading(folder):
+            return sorted(each.name for each in path.iterdir()) if path.exists() else []
 
     def _has(self, name: str) -> bool:
-        try:
-            os.lstat(self.path / name)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError as error:
-            raise self.damaged(name, error.strerror or str(error)) from None
-        return True
+        return (self.path / name).exists()
 
     def _bytes(self, name: str) -> bytes | None:
-        """A file's content, or None when there is none. A pipe would hang; a link may lead to somebody's secret."""
-        path = self.path / name
-        if not Path(os.path.realpath(path)).is_relative_to(self._root):
-            raise self.damaged(name, "it is a link that leaves the run directory")
-        try:
-            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise self.damaged(name, "it is no regular file")
-                return file.read()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self.damaged(name, error.strerror or str(error)) from None
+        with self._reading(name):
+            try:
+                return (self.path / name).read_bytes()
+            except FileNotFoundError:
+                return None
 
     def _checked_bytes(self, name: str) -> bytes | None:
-        """The content of a file of an epoch, after a look at its checksum; None when it was never written."""
-        content, checksum = self._bytes(name), self._checksum(name)
-        if content is None and checksum:
+        """Read a file of an epoch and verify its checksum, if the epoch has any; None if it was never written."""
+        folder, _, own = name.rpartition("/")
+        content, sums = self._bytes(name), self._bytes(f"{folder}/{CHECKSUMS}")
+        if sums is None:
+            return content
+        known = dict(line.split("  ", 1)[::-1] for line in sums.decode(errors="replace").splitlines())
+        if content is None and own in known:
             raise self._missing(name)
-        if content is not None and checksum == "":
-            raise self.damaged(name, f"{CHECKSUMS} does not name it")
-        if content is not None and checksum not in (None, hashlib.sha256(content).hexdigest()):
-            raise self.damaged(name, f"its checksum is not that of {CHECKSUMS}")
+        if content is not None and known.get(own) != hashlib.sha256(content).hexdigest():
+            raise self.damaged(name, f"its checksum is not the one in {CHECKSUMS}")
         return content
 
-    def _checksum(self, name: str) -> str | None:
-        """What `CHECKSUMS` says of a file of an epoch; empty: nothing; None: the run is older than such files."""
-        folder, _, own = name.rpartition("/")
-        if (sums := self._bytes(f"{folder}/{CHECKSUMS}")) is None:
-            return None
-        found = re.search(rf"^(\S+)  {re.escape(own)}$", sums.decode(errors="replace"), re.MULTILINE)
-        return found[1] if found else ""
-
     def _needed(self, name: str, kind: type[T]) -> T:
-        if (document := self.read(name, kind)) is None:
+        content = self._bytes(name)
+        if content is None:
             raise self._missing(name)
-        return document
+        return self._parsed(name, content, kind)
 
-    def _shaped(self, name: str, document: Json, kind: type[T], *, where: str = "") -> T:
+    def _parsed(self, name: str, content: bytes, kind: type[T]) -> T:
+        with self._reading(name):
+            document = from_json(gzip.decompress(content) if name.endswith(".gz") else content)
+            parsed: T = _adapter(cast(Hashable, kind)).validate_python(document)
+            return parsed
+
+    def _parquet(self, name: str, schema: Schema) -> Frame | None:
+        """Read a table of an epoch; None if it was never written."""
+        if (content := self._checked_bytes(name)) is None:
+            return None
+        with self._reading(name):
+            table, found = read_parquet(content)
+        if {column: kind for column, kind in found.items() if not column.startswith(RSS_PREFIX)} != schema:
+            raise self.damaged(name, "its columns are not those of this format")
+        return table
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """Turn whatever is wrong with a file into one line that names it."""
         try:
-            shaped: T = _adapter(cast(Hashable, kind)).validate_python(document)
-            return shaped
+            yield
         except ValidationError as error:
             first = error.errors(include_input=False, include_context=False)[0]
-            place = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+            place = ".".join(map(str, first["loc"]))
             raise self.damaged(name, f"{place}: {first['msg']}" if place else first["msg"]) from None
         except BakeoffError as error:  # a study that contradicts itself
             raise self.damaged(name, error.message) from None
-
-    def _parquet(self, name: str, schema: Schema) -> Frame:
-        if (content := self._checked_bytes(name)) is None:
-            raise self._missing(name)
-        try:
-            table, found = read_parquet(content)
-        except ValueError as error:
-            raise self.damaged(name, str(error)) from None
-        if mistake := table_mistake(table, found, schema, arms=self._arm_names()):
-            raise self.damaged(name, mistake)
-        return table
+        except (OSError, ValueError, EOFError, zlib.error) as error:
+            raise self.damaged(name, getattr(error, "strerror", None) or str(error)) from None
 
     def _missing(self, name: str) -> ResultsError:
         hint = "Is this a run directory of bakeoff?" if "/" not in name else "Restore the file or measure again."
         return ResultsError(f"run {self.name}: {name} is missing.", hint=hint)
-
-
-def _unpacked(content: bytes) -> bytes:
-    unpacking = zlib.decompressobj(wbits=31)
-    inside = unpacking.decompress(content, _UNPACKED_MAX)
-    if not unpacking.eof:
-        raise ValueError(f"it ends early, or holds more than {_UNPACKED_MAX} bytes")
-    return inside
 
 
 @cache
@@ -523,25 +434,21 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
 
 
 def check_format(path: Path) -> None:
-    """Check that a directory is a run that this program can read.
+    """Check that a directory is a run of the format that this program reads.
 
     Raises:
-        ResultsError: no run directory, or of a format that this bakeoff does not know.
+        ResultsError: it is not.
     """
-    run = RunDirectory(path)
-    document = run.read_json("manifest.json")
-    if document is None:
-        raise run._missing("manifest.json")
-    if not isinstance(document, dict) or type(document.get("format")) is not int:
-        raise run.damaged("manifest.json", "it has no format version")
-    if document["format"] != FORMAT:
+    document = RunDirectory(path)._needed("manifest.json", dict[str, Any])
+    if document.get("format") != FORMAT:
         raise ResultsError(
-            f"run {path.name} has format {document['format']}; bakeoff {bakeoff_version()} reads format {FORMAT}.",
+            f"run {path.name}: manifest.json has format {document.get('format')}; bakeoff {bakeoff_version()} reads "
+            f"format {FORMAT}.",
             hint=f"It was written by bakeoff {document.get('bakeoff', '?')}: use that version.",
         )
 
 
 def slug(title: str) -> str:
-    """A title as a part of a file name: `mysql:5.7 vs mysql:8.0` is `mysql-5.7-vs-mysql-8.0`; at most 60 characters."""
+    """Return a title as part of a file name: `mysql:5.7 vs mysql:8` is `mysql-5.7-vs-mysql-8` (60 characters)."""
     plain = re.sub(r"[^a-z0-9.]+", "-", title.lower())
     return re.sub(r"-?\.{2,}-?", "-", plain)[:60].strip("-.") or "run"

@@ -1,27 +1,26 @@
-"""Write and read one epoch of a run directory: its outcome, its measurements as tables, its wall time by phase.
+"""Write and read one epoch of a run directory: its outcome, measurements as tables, and wall time by phase.
 
 Latencies are HdrHistogram's V2 deflate form in base64, the `hdr` field of a `histogram` message: cookie, length and
-zlib stream; inside, 40 bytes of header and counts as ZigZag LEB128, where a negative number is a run of empty cells.
+zlib stream. Inside are 40 bytes of header, and counts as ZigZag LEB128. A negative count is a run of empty cells.
 """
 
 import base64
-import binascii
 import gzip
 import hashlib
 import json
-import re
 import struct
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NotRequired
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, NonNegativeFloat, NonNegativeInt
+from pydantic import AwareDatetime, JsonValue, NonNegativeInt
 from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
@@ -33,19 +32,16 @@ from bakeoff.spec import Frozen
 
 
 class Outcome(Frozen):
-    """How an epoch went: `outcome.json`, written last (docs/results.md).
+    """How an epoch went: `outcome.json`, written last (docs/reference/results.md).
 
     Attributes:
-        valid: False: the epoch counts for no arm, because of `discard_reason`.
-        started_at: UTC.
         wall_s, measured_s: seconds in all, and inside `measure`.
         phases_s: seconds of each of `PHASES` that took any time.
-        start_order: of all arms that the run had, also of those that this epoch did not measure.
-        seeds: `order`, `keys`, `padding`.
-        readiness: for each arm what was waited for before measuring.
+        start_order: all arms of the run, including those that this epoch did not measure.
+        readiness: what was waited for before measuring, by arm.
         other_bakeoffs: processes of other bakeoffs that had servers on this machine.
-        cache_line_ns: before each cell, how long two CPUs took to pass a cache line to each other and back.
-        host: the node of a cluster that measured it; empty: the machine of the run directory.
+        cache_line_ns: by cell, round trip of a cache line between two CPUs before it was measured.
+        host: cluster node that measured it; empty for the machine of the run directory.
     """
 
     epoch: int
@@ -65,48 +61,8 @@ class Outcome(Frozen):
     host: str = ""
 
 
-class Load(TypedDict):
-    """One load of the data: `builds/ARM-N.json`; fields that a report shows."""
-
-    __pydantic_config__ = ConfigDict(extra="allow", allow_inf_nan=False)  # type: ignore[misc]
-
-    arm: str
-    arms: NotRequired[list[str]]
-    build: int
-    started_at: NotRequired[AwareDatetime]
-    seconds: NotRequired[NonNegativeFloat]
-    rows: NotRequired[int | None]
-    threads: NotRequired[int]
-    data_bytes: NotRequired[dict[str, NonNegativeFloat]]
-    rows_bytes: NotRequired[dict[str, NonNegativeFloat]]
-    index_bytes: NotRequired[dict[str, NonNegativeFloat]]
-    snapshot_bytes: NotRequired[NonNegativeFloat]
-    translated: NotRequired[dict[str, str]]
-
-
-class HistogramMessage(TypedDict):
-    """The engine's `histogram` message as it is kept; its latencies stay encoded."""
-
-    __pydantic_config__ = ConfigDict(extra="allow", allow_inf_nan=False)  # type: ignore[misc]
-
-    cell: str
-    arm: str
-    operation: str
-    clock: str
-    count: NonNegativeInt
-    mean_ns: NonNegativeFloat
-    max_ns: NonNegativeInt
-    hdr: str
-
-
 class ServerCounts(Frozen):
-    """What a server itself has counted of TPC-C at one moment.
-
-    Attributes:
-        next_order_ids: sum of D_NEXT_O_ID over all districts: rises by one for each committed New-Order.
-        commits: `Com_commit` of SHOW GLOBAL STATUS.
-        rollbacks: `Com_rollback`.
-    """
+    """TPC-C's transactions by a server's own count; `next_order_ids` is the sum of D_NEXT_O_ID over all districts."""
 
     next_order_ids: int
     commits: int
@@ -114,14 +70,14 @@ class ServerCounts(Frozen):
 
 
 class Reading(Frozen):
-    """What a server had counted before and after a measured cell (`data-check.json`)."""
+    """A server's counts before and after a measured cell (`data-check.json`)."""
 
     before: ServerCounts
     after: ServerCounts
 
 
 class FailureRow(TypedDict):
-    """Statements of a replay that failed alike, in one epoch; the message is the server's first, without literals."""
+    """Statements of a replay that failed alike in one epoch; `message` is the server's first, without literals."""
 
     cell: str
     arm: str
@@ -135,40 +91,31 @@ CHANGES = "changed-variables.json"
 CellChanges = dict[str, dict[str, tuple[str, str]]]
 """Variables of a server that changed, by cell: the values at its start and after the cell."""
 
-OwnCounts = dict[str, list[Reading]]
-"""`data-check.json`: cell -> one reading a round."""
-
-
-_Amount = Annotated[float, Field(ge=-1e18, le=1e18, allow_inf_nan=False)]  # 2^64 ns is no time of a run
+OwnCounts = dict[str, list[Reading]]  # `data-check.json`: cell -> one reading a round
 
 
 class CellCounters(TypedDict):
-    """What one cell cost a server: of its counters those that moved (docs/explain.md); `seconds` of its own slices."""
+    """Counters of a server that moved during one cell, over the `seconds` of its slices (docs/reference/explain.md)."""
 
-    events: Annotated[_Amount, Field(ge=0)]
-    seconds: Annotated[_Amount, Field(ge=0)]
-    counters: dict[str, _Amount]
+    events: float
+    seconds: float
+    counters: dict[str, float]
 
 
-COUNTERS = "counters.json"
-"""A server's `CellCounters` by cell."""
+COUNTERS = "counters.json"  # A server's `CellCounters` by cell
 
 
 @dataclass(frozen=True)
 class EpochData:
-    """One finished epoch as the statistics read it.
+    """One finished epoch as the statistics read it; fields without a comment are those of its outcome.
 
     Attributes:
-        epoch, build: numbers from 0.
-        valid, discard_reason: as in its outcome.
-        slices: one row a slice, columns of `bakeoff.results.epoch_data.SLICE_SCHEMA`.
-        histograms: the engine's `histogram` messages (docs/engine.md), one a cell, arm and operation.
-        variables: for each arm, its server's global variables.
-        changes: for each arm and cell, variables that changed since its server was started: (before, after).
-        server_counts: for each arm and cell, TPC-C transactions by the server's own count before and after
-            (`data-check.json`); empty for other workloads.
-        failures: statements of captures that failed (`failures.json`).
-        host: as in its outcome.
+        slices: one row per slice, columns of `SLICE_SCHEMA`.
+        histograms: the engine's `histogram` messages (docs/reference/engine.md), one for each cell, arm and operation.
+        variables: global variables of each arm's server.
+        changes: by arm and cell, variables that changed after the server's start.
+        server_counts: by arm and cell, TPC-C transactions by the server's own count; else empty.
+        failures: statements of captures that failed.
     """
 
     epoch: int
@@ -215,46 +162,13 @@ CHECKSUMS = "SHA256SUMS"
 """File beside the measurements of an epoch, for `sha256sum --check`; runs before December 2026 lack it."""
 
 _NOT_KEPT = {"type", "id", "epoch", "build", "load_ns", "outside_events"}
-_KNOWN = ("cell", "arm", "block", "position", "start_ns", "length_ns", "busy_ns", "connections", "events", "time_ns")
-_COUNTS = re.compile(r'\{("([^"\\]|\\.)*": ?[0-9]{1,18}(, ?)?)*\}')
-
-
-def table_mistake(table: Frame, found: Schema, schema: Schema, *, arms: Collection[str]) -> str:
-    """What a table has that no engine sends and a report could not show; empty for a sound one.
-
-    Args:
-        table: as read.
-        found: types of its columns in the file.
-        schema: types that they should have; further columns are those of `RSS_PREFIX`.
-        arms: of the study.
-    """
-    if missing := schema.keys() - found.keys():
-        return f"columns {', '.join(sorted(missing))} are missing"
-    odd = [name for name in found if found[name] != schema.get(name, "int64" if name.startswith(RSS_PREFIX) else None)]
-    if odd:
-        return f"column {odd[0]} is of another type or unknown"
-    if any(found[name].startswith("int") and table[name].dtype.kind == "f" for name in _KNOWN if name in found):
-        return "values are missing"
-    # Ticks of the kernel may go backwards: iowait and idle are corrected afterwards.
-    whole = [name for name, kind in found.items() if kind.startswith("int") and not name.startswith("host_")]
-    if any((table[name] < 0).any() for name in whole):
-        return "a count or a time is below zero"
-    if "arm" not in found:
-        return ""
-    if unknown := set(table["arm"]) - set(arms):
-        return f"the study has no arm {sorted(unknown)[0]}"
-    if not all(_COUNTS.fullmatch(text) for text in {*table["errors"], *table["threads"]}):
-        return "errors or threads are no counts"
-    if len(table) and min(table["length_ns"].min(), table["connections"].min()) < 1:
-        return "a slice without length or connections"
-    return ""
 
 
 def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: int) -> Frame:
-    """The engine's `slice` messages as a table of `SLICE_SCHEMA`, in order.
+    """Convert the engine's `slice` messages to a table of `SLICE_SCHEMA`, in order.
 
     Raises:
-        ResultsError: a message has a field that the format does not know, or lacks one.
+        ResultsError: the engine is of another version.
     """
     rows: list[dict[str, Any]] = []
     wanted = SLICE_SCHEMA.keys() - {"epoch", "build"}
@@ -274,10 +188,10 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
 
 
 def with_open_loop_time(slices: Frame, cells: Collection[str]) -> Frame:
-    """The slices, with `busy_ns` of these open-loop cells as long as the slice, for every connection.
+    """Set `busy_ns` of open-loop cells to the length of the slice, for every connection.
 
-    There the schedule decides when events begin: a connection's own window, from its first event to its last, is the
-    shorter the fewer events it had, and says nothing about the server.
+    There the schedule decides when events begin, so the time from a connection's first event to its last says nothing
+    about the server.
     """
     if not cells:
         return slices
@@ -286,34 +200,25 @@ def with_open_loop_time(slices: Frame, cells: Collection[str]) -> Frame:
 
 
 def _host_frame(samples: Iterable[Mapping[str, Any]]) -> tuple[Frame, Schema]:
-    """Samples of the machine as a table of `HOST_SCHEMA` plus `rss_bytes:ARM` columns; what a sample lacks is null."""
     rows = [dict(sample) for sample in samples]
     arms = sorted({key for row in rows for key in row if key.startswith(RSS_PREFIX)})
     schema = {**HOST_SCHEMA, **dict.fromkeys(arms, "int64")}
     return Frame.of_rows(rows, schema), schema
 
 
-_SAFE_IN_FILE_NAMES = " '+,=@()"
-
-
 def arm_directory_name(arm: str) -> str:
-    """An arm's name as one path component; `urllib.parse.unquote` gives the name back."""
-    name = quote(arm, safe=_SAFE_IN_FILE_NAMES)
+    """Return an arm's name as one path component; `urllib.parse.unquote` gives the name back."""
+    name = quote(arm, safe=" '+,=@()")
     return name.replace(".", "%2E") if name.startswith(".") else name
 
 
 class EpochWriter:
-    """Collects an epoch in memory and writes it at `finish`, `outcome.json` last; until then it does not count.
-
-    Server files are written at once, so that they are there when something has gone wrong.
+    """Collects an epoch in memory and writes it at `finish`, `outcome.json` last. Server files are written at once.
 
     Attributes:
-        epoch: number from 0.
-        build: which load of the data its servers run on.
-        path: its directory.
-        slices, histograms, failures: the engine's messages of these types of measured cells.
-        warm_up: its `slice` messages from before measuring: the warm-up curve, not evidence.
-        host_samples: of the machine, one a second: fields of `HOST_SCHEMA`, and `rss_bytes:ARM`.
+        slices, histograms, failures: the engine's messages about measured cells.
+        warm_up: `slice` messages from before measuring.
+        host_samples: one per second: fields of `HOST_SCHEMA`, and `rss_bytes:ARM`.
     """
 
     def __init__(self, path: Path, *, epoch: int, build: int, redactor: Redactor) -> None:
@@ -330,18 +235,18 @@ class EpochWriter:
         self._readings: dict[tuple[str, str], dict[str, list[Any]]] = {}
 
     def server_directory(self, arm: str) -> Path:
-        """Where an arm's server files of this epoch go; made when it is not there."""
+        """Return the directory for an arm's server files, creating it if needed."""
         path = self.path / "servers" / arm_directory_name(arm)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def write_server_text(self, arm: str, name: str, text: str) -> None:
-        """`my.cnf` or `error.log` of an arm's server, passwords struck out."""
+        """Write `my.cnf` or `error.log` of an arm's server, without passwords."""
         content = self._redactor.free_text(text).encode("utf-8", errors="replace")
         write_atomically(self.server_directory(arm) / name, content)
 
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
-        """`variables.json`, `notes.json`, `status-before.json`, `data-check.json` …: a server's values by name."""
+        """Write `variables.json`, `notes.json`, `status-before.json` …: a server's values by name."""
         write_atomically(self.server_directory(arm) / name, self._redactor.json_bytes(dict(sorted(values.items()))))
 
     def add_server_reading(self, arm: str, name: str, cell: str, reading: Any) -> None:  # noqa: ANN401 — JSON
@@ -351,15 +256,15 @@ class EpochWriter:
         self.write_server_json(arm, name, cells)
 
     def write_server_gz(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
-        """`profile.json.gz`: likewise, compressed."""
+        """Like `write_server_json`, but compressed: `profile.json.gz`."""
         content = self._redactor.json_bytes(dict(sorted(values.items())))
         write_atomically(self.server_directory(arm) / name, gzip.compress(content, mtime=0))
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the tables, then the outcome: from then on the epoch counts (or counts as discarded).
+        """Write the tables, then the outcome; only then is the epoch finished.
 
         Raises:
-            ResultsError: a slice does not fit the format; the outcome is then not written.
+            ResultsError: the engine is of another version; no outcome is written.
         """
         self._write_slices("slices.parquet", self.slices)
         if self.warm_up:
@@ -383,7 +288,6 @@ class EpochWriter:
 
 
 def _failure_rows(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a cell, arm, operation and error, rounds together."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for message in messages:
         for each in message["failures"]:
@@ -397,34 +301,22 @@ def _failure_rows(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
 PHASES = ("load", "restore", "start", "readiness", "check", "warm", "pilot", "flush", "measure", "stop", "other")
 """Phases of a run, in order. `other` is what no phase covers: reading variables, statistics between epochs."""
 
-_PAUSE_S = 60.0
-"""A longer gap between two epochs is a pause before a resumed run: no work was done in it."""
+_PAUSE_S = 60.0  # A longer gap between two epochs is a pause before a resumed run: no work was done in it
 
 
 class WallTime(Frozen):
-    """Seconds of a run by phase, discarded epochs included.
-
-    Attributes:
-        total_s: the sum. Fetching servers, and rendering the report at the end, are not in it.
-        phases_s: those of `PHASES` that took any time.
-    """
+    """Seconds of a run by phase, including discarded epochs, excluding downloads and the final report."""
 
     total_s: float
     phases_s: dict[str, float]
 
     @property
     def measured_share(self) -> float:
-        """Share of all seconds that was inside `measure`; 0 of an empty run."""
         return self.phases_s.get("measure", 0.0) / self.total_s if self.total_s > 0 else 0.0
 
 
 def wall_time(builds: Mapping[str, Mapping[str, Any]], outcomes: Sequence[Outcome]) -> WallTime:
-    """Add up a run's time: loads, phases of epochs, and what lies between them.
-
-    Args:
-        builds: documents of the loads, with `started_at` and `seconds` (`RunDirectory.builds`).
-        outcomes: of all finished epochs, ascending.
-    """
+    """Add up the time of a run: loads (`RunDirectory.builds`), phases of all finished epochs, and gaps between them."""
     phases = dict.fromkeys(PHASES, 0.0)
     phases["load"] = loading_seconds(builds.values())
     for outcome in outcomes:
@@ -439,9 +331,13 @@ def wall_time(builds: Mapping[str, Mapping[str, Any]], outcomes: Sequence[Outcom
 
 
 def loading_seconds(builds: Iterable[Mapping[str, Any]]) -> float:
-    """Seconds in which at least one load ran: small ones run two at a time."""
+    """Return the seconds in which at least one load ran; small loads run two at a time."""
     total_s, ended_s = 0.0, 0.0
-    timed = [(build["started_at"].timestamp(), build.get("seconds", 0.0)) for build in builds if "started_at" in build]
+    timed = [
+        (datetime.fromisoformat(build["started_at"]).timestamp(), build.get("seconds", 0.0))
+        for build in builds
+        if "started_at" in build
+    ]
     for begun_s, seconds in sorted(timed):
         total_s += max(0.0, begun_s + seconds - max(begun_s, ended_s))
         ended_s = max(ended_s, begun_s + seconds)
@@ -450,29 +346,21 @@ def loading_seconds(builds: Iterable[Mapping[str, Any]]) -> float:
 
 _DEFLATED, _PLAIN = 0x1C849314, 0x1C849313
 _HEADER = struct.Struct(">iiiiqqd")
-_CELLS_MAX = 2**24  # 64 doublings of 5 digits
-_BYTES_MAX = 2**25
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Recorded latencies: cells in ascending order, empty ones left out.
-
-    Attributes:
-        highest_ns: greatest value that each cell stands for, as HdrHistogram reports quantiles.
-        counts: recorded values in each.
-    """
+    """Recorded latencies: non-empty cells in ascending order, `highest_ns` being the greatest value in each."""
 
     highest_ns: NDArray[np.int64]
     counts: NDArray[np.int64]
 
     @property
     def total(self) -> int:
-        """Values recorded."""
         return int(self.counts.sum())
 
     def quantiles(self, quantiles: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Least value, ns, that a share of at least q lies at or below; all zero for an empty histogram."""
+        """Return for each q the least value, ns, with a share of at least q at or below it; 0 if empty."""
         if not self.total:
             return np.zeros(len(quantiles), dtype=np.int64)
         wanted = np.maximum(1, np.ceil(np.asarray(quantiles) * self.total - 1e-9))
@@ -480,39 +368,32 @@ class Histogram:
         return self.highest_ns[np.minimum(places, len(self.highest_ns) - 1)]
 
 
-def decode_histogram(hdr: str, place: str = "a latency histogram") -> Histogram:
-    """Read the base64 text of one histogram; `place` names it in the error.
+def decode_histogram(hdr: str) -> Histogram:
+    """Decode the base64 text of one histogram.
 
     Raises:
-        ResultsError: not such a text, or damaged.
+        ResultsError: it is damaged.
     """
     try:
         raw = base64.b64decode(hdr, validate=True)
         cookie, length = struct.unpack_from(">ii", raw)
         if cookie != _DEFLATED:
             raise ValueError(f"cookie {cookie:#x}")
-        unpacking = zlib.decompressobj()
-        inside = unpacking.decompress(raw[8 : 8 + length], _BYTES_MAX)
-        if not unpacking.eof:
-            raise ValueError(f"it ends early, or has more than {_BYTES_MAX} bytes")
+        inside = zlib.decompress(raw[8 : 8 + length])
         cookie, size, _, digits, lowest, _, _ = _HEADER.unpack_from(inside)
-        if cookie != _PLAIN or not 1 <= digits <= 5 or not 1 <= lowest < 2**32:
+        if cookie != _PLAIN:
             raise ValueError(f"inner cookie {cookie:#x}")
         indexes, counts = _cells(inside[_HEADER.size : _HEADER.size + size])
-        if len(indexes) and not 0 <= indexes[-1] < _CELLS_MAX:
-            raise ValueError(f"cell {indexes[-1]}")
-    except (ValueError, OverflowError, struct.error, zlib.error, binascii.Error) as error:
-        raise ResultsError(f"{place} cannot be read: {error}.", hint="Restore the file or measure again.") from None
+    except (ValueError, struct.error, zlib.error) as error:
+        raise ResultsError(
+            f"a latency histogram cannot be read: {error}.", hint="Restore histograms.jsonl or measure again."
+        ) from None
     return Histogram(_highest(indexes, digits, lowest), counts)
 
 
 def quantiles_of(rows: Collection[Mapping[str, Any]], wanted: Sequence[float]) -> tuple[int, ...]:
-    """Quantiles in ns over all values of these `histogram` messages; empty without any.
-
-    Raises:
-        ResultsError: a histogram is damaged.
-    """
-    found = [decode_histogram(row["hdr"], row.get("place", "a latency histogram")) for row in rows if row["count"]]
+    """Return quantiles in ns over all values of some `histogram` messages; empty if there are none."""
+    found = [decode_histogram(row["hdr"]) for row in rows if row["count"]]
     if not found:
         return ()
     highest = np.concatenate([each.highest_ns for each in found])
@@ -522,26 +403,23 @@ def quantiles_of(rows: Collection[Mapping[str, Any]], wanted: Sequence[float]) -
 
 
 def _cells(payload: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indexes and counts of the cells that are not empty."""
     octets = np.frombuffer(payload, dtype=np.uint8).astype(np.int64)
     ends = np.flatnonzero(octets < 0x80)
     starts = np.append(0, ends + 1)[:-1]
     sizes = ends - starts + 1
-    if len(octets) != sizes.sum() or np.any(sizes > 8):  # a ninth octet would be a count of 2^55
+    if len(octets) != sizes.sum():
         raise ValueError("a number does not end")
     place = np.arange(len(octets)) - np.repeat(starts, sizes)
     coded = np.add.reduceat((octets & 0x7F) << (7 * place), starts) if len(octets) else octets
     numbers = (coded >> 1) ^ -(coded & 1)
     steps = np.where(numbers < 0, -numbers, 1)
-    if np.any(steps > _CELLS_MAX):
-        raise ValueError(f"{steps.max()} empty cells")
     indexes = np.cumsum(steps) - steps
     counted = numbers > 0
     return indexes[counted], numbers[counted]
 
 
 def _highest(indexes: NDArray[np.int64], digits: int, lowest: int) -> NDArray[np.int64]:
-    """Greatest value of each cell: linear cells up to 2 x 10^digits units, then the same number for each doubling."""
+    """Return the greatest value of each cell: linear up to 2 x 10^digits units, then as many per doubling."""
     half_magnitude = (2 * 10**digits - 1).bit_length() - 1
     half = 1 << half_magnitude
     unit = lowest.bit_length() - 1

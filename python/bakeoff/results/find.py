@@ -1,4 +1,4 @@
-"""Find run directories: by path, by name, the newest ones."""
+"""Find run directories: by path, by name, or the newest ones."""
 
 import os
 import re
@@ -16,10 +16,10 @@ class RunSummary:
     """A line of `bakeoff list runs`.
 
     Attributes:
-        epochs: finished ones, discarded ones included.
-        analysed: an analysis was written: the run came to its end or was ended by its user.
-        created_at: by its manifest, of a run without a sound one by its name; None: neither says.
-        problem: why the run cannot be read; empty for a good one.
+        created_at: from the manifest, or from the name if that is damaged.
+        epochs: finished epochs, including discarded ones.
+        analysed: the run ended or was stopped by its user.
+        problem: why the run cannot be read; empty for a sound one.
     """
 
     name: str
@@ -32,19 +32,17 @@ class RunSummary:
 
 
 def runs_root(explicit: Path | None = None) -> Path:
-    """Where runs lie: as given, else `$BAKEOFF_RUNS`, else `./bakeoff-runs`."""
+    """Return the directory of runs: `explicit`, else `$BAKEOFF_RUNS`, else `./bakeoff-runs`."""
     if explicit is not None:
         return explicit
     return Path(os.environ.get("BAKEOFF_RUNS") or "bakeoff-runs")
 
 
 def find_run(path_or_name: str | Path, root: Path | None = None) -> Path:
-    """The folder of the run with this path or name; the beginning of a name is enough when only one run has it.
-
-    `latest` is the newest run, `latest-1` the one before it.
+    """Return the directory of the run with this path, name or beginning of a name; `latest-1` is the last but one.
 
     Raises:
-        SpecError: no such run, or more than one.
+        SpecError: there is no such run, or more than one.
     """
     path = Path(path_or_name)
     if _is_run(path):
@@ -53,17 +51,17 @@ def find_run(path_or_name: str | Path, root: Path | None = None) -> Path:
         return _by_name(str(path_or_name), runs_root(root))
     except SpecError:
         if path.exists():
-            hint = "Name a run that `bakeoff list runs` shows, or its folder."
-            raise SpecError(f"{path} is no run directory: it has no manifest.json.", hint=hint) from None
+            hint = "Name a run that `bakeoff list runs` shows, or its directory."
+            raise SpecError(f"{path} is not a run directory: it has no manifest.json.", hint=hint) from None
         raise
 
 
 def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory:
-    """The run that `find_run` finds.
+    """Open the run that `find_run` finds.
 
     Raises:
-        SpecError: no such run, or more than one.
-        ResultsError: one that this program cannot read.
+        SpecError: there is no such run, or more than one.
+        ResultsError: it is damaged or of another format.
     """
     path = find_run(path_or_name, root)
     check_format(path)
@@ -71,7 +69,7 @@ def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory
 
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:
-    """All runs, the newest first; those that cannot be read have their problem."""
+    """Return all runs, the newest first."""
     found = [_summary(path) for path in _run_paths(runs_root(root))]
     return sorted(found, key=lambda run: (run.created_at is not None, run.created_at, run.name), reverse=True)
 
@@ -81,40 +79,36 @@ def _run_paths(root: Path) -> list[Path]:
 
 
 def _is_run(path: Path) -> bool:
-    return any(os.path.lexists(path / name) for name in ("manifest.json", "study.json"))
+    return any((path / name).exists() for name in ("manifest.json", "study.json"))
 
 
 def _by_name(name: str, root: Path) -> Path:
     counted = re.fullmatch(r"latest(?:-(\d{1,6}))?", name)
     paths = _run_paths(root)
     if not paths:
-        wanted = "" if counted else f"run {name!r} is not there: "
         raise SpecError(
-            f"{wanted}there is no run yet in {root}.",
-            hint="Make one with `bakeoff duel`, or name the folder of your runs: --runs DIR.",
+            f"run {name!r} not found: there are no runs in {root} yet.",
+            hint="Make one with `bakeoff duel`, or name the directory of your runs: --runs DIR.",
         )
     if counted:
         newest, back = list_runs(root), int(counted[1] or 0)
         if back >= len(newest):
             number = "1 run" if len(newest) == 1 else f"{len(newest)} runs"
-            raise SpecError(f"run -{back + 1} is not there: {root} holds {number}.", hint="See `bakeoff list runs`.")
+            raise SpecError(f"{name} not found: {root} has {number}.", hint="See `bakeoff list runs`.")
         return newest[back].path
     found = [path for path in paths if path.name == name] or [path for path in paths if path.name.startswith(name)]
     if len(found) == 1:
         return found[0]
     if found:
-        raise SpecError(
-            f"run {name!r} could be {', '.join(path.name for path in found)}.", hint="Write more of the name."
-        )
-    raise SpecError(
-        f"run {name!r} is not there: no such directory, and no run of that name in {root}.",
-        hint="See `bakeoff list runs`.",
-    )
+        names = ", ".join(path.name for path in found)
+        raise SpecError(f"run {name!r} could be {names}.", hint="Write more of the name.")
+    message = f"run {name!r} not found: no such directory, and no run of that name in {root}."
+    raise SpecError(message, hint="See `bakeoff list runs`.")
 
 
 def _summary(path: Path) -> RunSummary:
     run = RunDirectory(path)
-    analysed = os.path.lexists(path / "analysis.json")
+    analysed = (path / "analysis.json").exists()
     created_at = _time_in_name(path.name)
     try:
         check_format(path)
@@ -130,10 +124,9 @@ def _summary(path: Path) -> RunSummary:
 
 
 def _time_in_name(name: str) -> datetime | None:
-    """When a run began, by the name that bakeoff gave it: all that is left of one without a sound manifest."""
-    if not (found := re.search(r"-(\d{8}T\d{6}Z)-[0-9a-f]{4}$", name, re.ASCII)):
-        return None
+    """Return when a run began by its name, so that `runs prune` does not take a damaged run for an old one."""
+    found = re.search(r"-(\d{8}T\d{6}Z)-[0-9a-f]{4}$", name)
     try:
-        return datetime.strptime(found[1], "%Y%m%dT%H%M%S%z")
+        return datetime.strptime(found[1], "%Y%m%dT%H%M%S%z") if found else None
     except ValueError:  # a 13th month
         return None

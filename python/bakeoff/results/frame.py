@@ -1,9 +1,7 @@
-"""A small data frame: columns as numpy arrays, rows grouped by keys, and its Parquet files."""
+"""A small data frame on numpy arrays, with grouping and Parquet files."""
 
 import io
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import arro3.core
@@ -14,20 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 Column = NDArray[Any]
 
-Schema = Mapping[str, str]
-"""Column -> `int32`, `int64`, `float64` or `string`."""
+Schema = Mapping[str, str]  # column -> `int32`, `int64`, `float64` or `string`
 
 _TYPES = {"int32": DataType.int32(), "int64": DataType.int64(), "float64": DataType.float64()}
 _BATCH_ROWS = 65_536
 _SMALL = 2**24
-_STACKED = 256  # frames of a few rows, before they are joined
 
 
 class Frame:
-    """Columns of one length, by name. Neither a frame nor its columns are changed once it is made.
+    """Immutable named columns of equal length.
 
-    Texts are columns of objects. A number that is not known (null in a file) is NaN, so that integers some of which are
-    not known are float64, exact up to 2**53. What `Groups` compute leaves NaN out, and is NaN where nothing is known.
+    Texts are columns of objects. Unknown numbers (null in a file) are NaN, so integers with gaps are float64, exact up
+    to 2**53. `Groups` ignores NaN and returns NaN where nothing is known.
     """
 
     def __init__(self, columns: Mapping[str, ArrayLike]) -> None:
@@ -36,25 +32,23 @@ class Frame:
 
     @classmethod
     def _derived(cls, columns: dict[str, Column], ranks: dict[str, NDArray[np.int64]]) -> "Frame":
-        """A frame that knows ranks of another, of which its columns are made."""
         frame = cls({})
         frame._columns, frame._ranks = columns, ranks
         return frame
 
     @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]], schema: Schema) -> "Frame":
-        """A frame with the columns of the schema; what a row lacks or has as None is not known."""
+        """Build a frame with the columns of the schema; a missing or None value is unknown."""
         return cls({name: _typed([row.get(name) for row in rows], kind) for name, kind in schema.items()})
 
     @classmethod
     def concat(cls, frames: Sequence["Frame"]) -> "Frame":
-        """One below the other, at least one; NaN where a frame lacks a column of another."""
+        """Stack one or more frames; a column that one of them lacks is NaN there."""
         names = dict.fromkeys(name for frame in frames for name in frame.columns)
         return cls({name: np.concatenate([frame.get(name, np.nan) for frame in frames]) for name in names})
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names, in order."""
         return tuple(self._columns)
 
     def __len__(self) -> int:
@@ -64,32 +58,31 @@ class Frame:
         return self._columns[name]
 
     def get(self, name: str, default: object) -> Column:
-        """A column; without one the default in each row."""
+        """Return a column, or the default in each row if there is no such column."""
         return self._columns[name] if name in self._columns else _column(default, len(self))
 
     def rows(self, which: Column | slice) -> "Frame":
-        """Some of the rows: those where `which` is true, or those that it numbers, in its order."""
+        """Return the rows where a boolean column is true, or those that an integer column numbers, in its order."""
         columns, ranks = ({name: each[which] for name, each in of.items()} for of in (self._columns, self._ranks))
         return self._derived(columns, ranks)
 
     def select(self, *names: str) -> "Frame":
-        """These columns only."""
         ranks = {name: ranks for name, ranks in self._ranks.items() if name in names}
         return self._derived({name: self._columns[name] for name in names}, ranks)
 
     def with_columns(self, **columns: ArrayLike) -> "Frame":
-        """With these columns added or replaced; one value stands for all rows."""
+        """Add or replace columns; a single value is repeated in all rows."""
         added = {name: _column(values, len(self)) for name, values in columns.items()}
         ranks = {name: ranks for name, ranks in self._ranks.items() if name not in added}
         return self._derived(self._columns | added, ranks)
 
     def sort(self, *names: str) -> "Frame":
-        """Rows in ascending order of these columns; equal ones as they were."""
+        """Sort by these columns, ascending and stable."""
         columns = [self._ranked(name) if self[name].dtype == object else self[name] for name in reversed(names)]
         return self.rows(np.lexsort(columns))
 
     def by(self, *names: str) -> "Groups":
-        """Rows grouped by these columns; without any, all together."""
+        """Group by these columns; by none, all rows are one group."""
         ids = np.zeros(len(self), dtype=np.int64)
         for name in names:
             ranks = self._ranked(name)
@@ -110,38 +103,21 @@ class Frame:
         return self._ranks[name]
 
     def records(self) -> list[dict[str, Any]]:
-        """Each row by names of columns, as Python's own values."""
+        """Return each row as a dictionary of Python values."""
         return [
             dict(zip(self.columns, row, strict=True))
             for row in zip(*(column.tolist() for column in self._columns.values()), strict=True)
         ]
 
 
-class Stack:
-    """Frames that are put one below the other as they come; many small ones take the memory of one."""
-
-    def __init__(self) -> None:
-        self._frames: list[Frame] = []
-
-    def add(self, frame: Frame) -> None:
-        """Put one below the others."""
-        self._frames.append(frame)
-        if len(self._frames) > _STACKED:
-            self._frames = [Frame.concat(self._frames)]
-
-    def frame(self, by: str) -> Frame:
-        """All of them in ascending order of a column; empty without any."""
-        return Frame.concat(self._frames).sort(by) if self._frames else Frame({})
-
-
 class Groups:
-    """Rows of a frame that agree in some columns; groups in the order in which they first appear.
+    """Rows that agree in some columns, in the order in which the groups first appear.
 
     Attributes:
-        keys: these columns, one row a group.
+        keys: those columns, one row per group.
         ids: each row's group: `groups.sum(values)[groups.ids]` has the sum of its group in every row.
-        order: numbers of the rows, group by group.
-        count: rows of each group.
+        order: row numbers, group by group.
+        count: rows in each group.
     """
 
     def __init__(self, frame: Frame, keys: Frame, ids: NDArray[np.int64]) -> None:
@@ -153,7 +129,6 @@ class Groups:
         self._starts = np.cumsum(self.count) - self.count
 
     def sum(self, values: Column) -> Column:
-        """Sum over each group."""
         if values.dtype.kind != "f":
             return self._reduced(np.add, values.astype(np.int64))
         known = ~np.isnan(values)
@@ -161,17 +136,15 @@ class Groups:
         return sums if known.all() else np.where(self.sum(known) > 0, sums, np.nan)
 
     def mean(self, values: Column) -> Column:
-        """Mean over each group."""
         return quotients(self.sum(values), self.sum(~np.isnan(values)))
 
     def std(self, values: Column) -> Column:
-        """Standard deviation in each group, n - 1 in the denominator; NaN of fewer than two values."""
+        """Sample standard deviation (n - 1) of each group; NaN for fewer than two values."""
         return np.sqrt(
             quotients(self.sum((values - self.mean(values)[self.ids]) ** 2), self.sum(~np.isnan(values)) - 1)
         )
 
     def median(self, values: Column) -> Column:
-        """Median of each group."""
         ordered = values[np.lexsort((values, self.ids))]  # NaN last
         known = self.sum(~np.isnan(values))
         low, high = self._starts + np.maximum(known - 1, 0) // 2, self._starts + known // 2
@@ -179,36 +152,27 @@ class Groups:
         return middle
 
     def min(self, values: Column) -> Column:
-        """Least value of each group."""
         return self._reduced(np.fmin, values)
 
     def max(self, values: Column) -> Column:
-        """Greatest value of each group."""
         return self._reduced(np.fmax, values)
 
-    def first(self, values: Column) -> Column:
-        """Value in the first row of each group."""
-        first: Column = values[self.order[self._starts]]
-        return first
-
     def rank(self, values: Column) -> Column:
-        """Place of each row in the order of the values within its group, from 0."""
+        """Return each row's rank by value within its group, from 0."""
         ranks = np.empty_like(self.order)
         ranks[np.lexsort((values, self.ids))] = np.arange(self.ids.size) - np.repeat(self._starts, self.count)
         return ranks
 
     def split(self, values: Column) -> list[Column]:
-        """The values of each group."""
         return np.split(values[self.order], self._starts[1:]) if self.count.size else []
 
     def by_key(self, values: Column | Sequence[Any]) -> dict[Any, Any]:
-        """Key (several: a tuple) -> what `values` has for its group."""
+        """Map each group's key (a tuple for several columns) to its entry in `values`."""
         names = [column.tolist() for column in (self.keys[name] for name in self.keys.columns)]
         keys = names[0] if len(names) == 1 else zip(*names, strict=True)
         return dict(zip(keys, values.tolist() if isinstance(values, np.ndarray) else values, strict=True))
 
     def frames(self) -> dict[Any, Frame]:
-        """Key -> the rows of its group."""
         return self.by_key([self._frame.rows(rows) for rows in self.split(np.arange(self.ids.size))])
 
     def _reduced(self, operation: np.ufunc, values: Column) -> Column:
@@ -217,7 +181,7 @@ class Groups:
 
 
 def quotients(numerators: Column, denominators: Column) -> Column:
-    """Ratios; NaN where the denominator is not above 0."""
+    """Divide elementwise; NaN where the denominator is not above 0."""
     positive = np.where(denominators > 0, denominators, np.nan)
     ratios: Column = numerators / positive
     return ratios
@@ -231,14 +195,13 @@ def _column(values: object, length: int | None = None) -> Column:
 
 
 def _typed(values: list[Any], kind: str) -> Column:
-    """A column from Python's values, None where one is not known."""
     if kind == "string":
         return np.array(values, dtype=object)
     return np.array(values, dtype=np.float64 if None in values else kind)
 
 
 def _ranks(column: Column) -> NDArray[np.int64]:
-    """A number from 0 for each row: equal for equal values, larger for larger ones."""
+    """Return an integer per row, ordered as the values are, equal for equal values."""
     if column.dtype.kind == "i" and column.size and np.ptp(column) < _SMALL:
         ranks: NDArray[np.int64] = np.subtract(column, column.min(), dtype=np.int64)
         return ranks
@@ -250,7 +213,7 @@ def _ranks(column: Column) -> NDArray[np.int64]:
 
 
 def write_parquet(frame: Frame, schema: Schema) -> bytes:
-    """The columns of the schema as a Parquet file; what is not known is null."""
+    """Return the columns of the schema as a Parquet file; unknown values are null."""
     texts: dict[str | Sequence[str], bool] = {name: True for name, kind in schema.items() if kind == "string"}
     columns: dict[str, Any] = {name: _arrow(frame[name], kind) for name, kind in schema.items()}
     content = io.BytesIO()
@@ -275,37 +238,17 @@ def _arrow(column: Column, kind: str) -> Array:
 
 
 def read_parquet(content: bytes) -> tuple[Frame, dict[str, str]]:
-    """A Parquet file as a frame, and the type of each column as in a `Schema`.
+    """Return a Parquet file as a frame, with the type of each column.
 
     Raises:
-        ValueError: the file is damaged, or has a column of another type or a text that is null.
+        ValueError: the file is damaged, or has a column of an unknown type.
     """
     try:
-        with _no_panic_message():
-            read = arro3.io.read_parquet(content, batch_size=_BATCH_ROWS).read_all()
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # arro3 panics at a damaged footer, which is no Exception
+        read = arro3.io.read_parquet(content, batch_size=_BATCH_ROWS).read_all()
+    except Exception as error:
         raise ValueError(str(error)) from None
     kinds = {name: _kind(name, read.field(name).type) for name in read.column_names}
     return Frame({name: _numpy(read.column(name), kind) for name, kind in kinds.items()}), kinds
-
-
-@contextmanager
-def _no_panic_message() -> Iterator[None]:
-    """Rust writes where it panicked to standard error, whoever catches that."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # it is closed
-        yield
-        return
-    try:
-        with open(os.devnull, "wb") as nothing:  # noqa: PTH123
-            os.dup2(nothing.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _kind(name: str, of: DataType) -> str:

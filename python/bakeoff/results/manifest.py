@@ -16,12 +16,7 @@ from bakeoff.units import format_bytes
 
 
 class FileSystem(Frozen):
-    """The file system that holds a path.
-
-    Attributes:
-        path: what was asked about.
-        kind: `ext4`, `xfs`, `btrfs`, `overlay`, `tmpfs` …
-    """
+    """The file system that holds `path`; `kind` is `ext4`, `xfs` and so on."""
 
     path: str
     device: str
@@ -32,7 +27,7 @@ class FileSystem(Frozen):
 
 
 class Host(Frozen):
-    """The machine as found when the run began, from /proc and /sys; a fact that cannot be read is None."""
+    """A machine by /proc and /sys when the run began; None for a fact that cannot be read."""
 
     system: str
     kernel: str
@@ -57,7 +52,7 @@ class Host(Frozen):
         return f"{self.cpus} × {self.cpu_model}, {format_bytes(self.memory_bytes)}"
 
     def differences(self, other: "Host") -> list[str]:
-        """How two machines differ, `CPUs 4 and 64`: in processors, and in memory by more than 2 %; empty: alike."""
+        """Say how two machines differ in processors, or in memory by more than 2%: `CPUs 4 and 64`."""
         pairs = (("processor", self.cpu_model, other.cpu_model), ("CPUs", self.cpus, other.cpus))
         found = [f"{what} {own} and {others}" for what, own, others in pairs if own != others]
         if abs(self.memory_bytes - other.memory_bytes) > 0.02 * self.memory_bytes:
@@ -65,8 +60,7 @@ class Host(Frozen):
         return found
 
 
-NETWORK = "network.json"
-"""In the run directory: a `Network`."""
+NETWORK = "network.json"  # in the run directory: a `Network`
 
 
 class Network(Frozen):
@@ -87,7 +81,7 @@ class Network(Frozen):
 
 
 def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
-    """Read the facts; `data_path` is where the servers' data lies."""
+    """Describe this machine; `data_path` is where the servers keep their data."""
     cpu = _cpu_info()
     return Host(
         system=_os_name(),
@@ -112,7 +106,7 @@ def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
 
 
 def kinds_of(machines: Mapping[str, Host]) -> dict[str, str]:
-    """What kind of machine each is, in words; of one kind are those without `differences`."""
+    """Return the kind of each machine in words; machines without `differences` are of one kind."""
     first: list[Host] = []
     found = {}
     for name, machine in machines.items():
@@ -124,7 +118,7 @@ def kinds_of(machines: Mapping[str, Host]) -> dict[str, str]:
 
 
 def file_system_of(path: Path) -> FileSystem | None:
-    """The file system of a path (or of its nearest parent that exists); None when it is not known."""
+    """Return the file system of a path, or of its nearest existing parent; None if unknown."""
     existing = next((place for place in (path.absolute(), *path.absolute().parents) if place.exists()), Path("/"))
     real = existing.resolve()
     mounts = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]
@@ -143,7 +137,7 @@ def file_system_of(path: Path) -> FileSystem | None:
 
 
 def read_fact(path: str) -> str | None:
-    """What the kernel says in a file; None when it says nothing, or there is no such file."""
+    """Return what a file of the kernel says, or None if it is empty or missing."""
     try:
         return Path(path).read_text(errors="replace").strip() or None
     except OSError:
@@ -156,7 +150,6 @@ def _chosen(choices: str | None) -> str | None:
 
 
 def _cpu_info() -> dict[str, str]:
-    """Fields of the first processor in /proc/cpuinfo."""
     first = (read_fact("/proc/cpuinfo") or "").partition("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
@@ -170,7 +163,6 @@ def _os_name() -> str:
 
 
 def _virtualisation(cpu: dict[str, str]) -> str | None:
-    """The hypervisor's product name when the processor says that it runs under one; None on bare metal."""
     if "hypervisor" not in cpu.get("flags", "").split():
         return None
     vendor, product = read_fact("/sys/class/dmi/id/sys_vendor"), read_fact("/sys/class/dmi/id/product_name")
@@ -185,24 +177,16 @@ def _container() -> str | None:
     return None
 
 
-FORMAT = 4
-"""Version of the run directory's format.
-
-1: the first one.
-2: placement of threads in the study and in the plan.
-3: discarded epochs, readiness, data-check.json, extended.json (docs/results.md).
-4: another field in analysis.json.
-"""
+FORMAT = 4  # version of the run directory's format (docs/reference/results.md)
 
 
 class Manifest(Frozen):
     """What made a run directory.
 
     Attributes:
-        created_at: UTC.
-        commit: of the checkout that bakeoff ran from, with `+` when it had changes; None when installed.
-        command: the command line as given, passwords struck out.
-        engine: the engine's `hello` (version, build), or empty when no engine took part.
+        commit: of the checkout that bakeoff ran from, with `+` if it had changes; None if installed.
+        command: the command line, without passwords.
+        engine: the engine's `hello` (version, build), or empty if no engine took part.
     """
 
     format: int = FORMAT
@@ -219,7 +203,6 @@ class Manifest(Frozen):
 
 
 def bakeoff_version() -> str:
-    """Version of the installed package, or `0+checkout`."""
     try:
         return version("bakeoff")
     except PackageNotFoundError:
@@ -227,14 +210,13 @@ def bakeoff_version() -> str:
 
 
 def python_version() -> str:
-    """`CPython 3.11.2`."""
     return f"{platform.python_implementation()} {platform.python_version()}"
 
 
 def checkout_commit() -> str | None:
-    """Commit of bakeoff's own git checkout, `+` after it when there are changes; None when this file is in no such one.
+    """Return the commit of bakeoff's own checkout, with `+` if it has changes; None if installed.
 
-    Files that were installed may lie in another project's checkout, in its virtual environment.
+    An installed file may lie inside another project's checkout.
     """
     here = Path(__file__).resolve().parent
     try:
@@ -248,7 +230,6 @@ def checkout_commit() -> str | None:
 
 
 def now() -> datetime:
-    """The time in UTC, to the second."""
     return datetime.now(UTC).replace(microsecond=0)
 
 

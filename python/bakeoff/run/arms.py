@@ -32,6 +32,7 @@ from bakeoff.servers.options import Target
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.spec.factors import client_charset, spoken_charset
 from bakeoff.spec.server_name import is_limit, stem
+from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes, parse_bytes
 
 # Options that affect speed but not what is on disk after a clean stop. Arms with any other option get separate loads.
@@ -91,7 +92,7 @@ class ArmSetup:
 def load_key(arm: Arm) -> tuple[object, ...]:
     """Return what an arm's loaded data depends on. Arms with equal keys share their loads."""
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
-    return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
+    return (arm.server.with_settings(env=(), options=kept), arm.data)
 
 
 def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:
@@ -107,6 +108,27 @@ def settings_of(arm: Arm, installation: Installation, study: Study, memory: Serv
         connections=max(study.threads) + _SPARE_CONNECTIONS,
         tls=arm.connection.tls != "disabled",
     )
+
+
+def download_reporter(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
+    """Make a callback for downloads: (what, bytes done, bytes in all or None).
+
+    A known total is reported as progress, an unknown one (unpacking) as a stage. Once `stop` is set it raises
+    KeyboardInterrupt, which ends the download.
+    """
+    last_stage = ""
+
+    def report(what: str, done: int, total: int | None) -> None:
+        nonlocal last_stage
+        if stop.is_set():
+            raise KeyboardInterrupt
+        if total:
+            listener.progress(what, done, total, "bytes")
+        elif what != last_stage:
+            last_stage = what
+            listener.stage(what)
+
+    return report
 
 
 def prepare_arms(
@@ -148,7 +170,7 @@ def _prepare_arm(
     on_progress: Callable[[str, int, int | None], None],
 ) -> ArmSetup:
     with within("arms", arm.name):
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             encrypted = arm.connection.tls == "required"
             remote = RemoteServer(arm.server, password=password, name=arm.name, encrypted=encrypted)
             remote.query("SELECT 1")  # fail now rather than after loading
@@ -254,7 +276,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
     A pool holds 1.5 times the data. If memory is short, fewer servers run at once; pools shrink only if two do not fit.
     `available_bytes` defaults to the memory that is free now. HostError if not even two servers fit.
     """
-    ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    ours = [arm for arm in study.arms if not arm.server.is_running]
     available = free_memory_bytes() if available_bytes is None else available_bytes
     usable = int(available * _MEMORY_SHARE)
     wanted = max((int(data_bytes(study, arm.data) * _HEAD_ROOM) for arm in study.arms), default=0)
@@ -270,8 +292,8 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
         if pool < _BUFFER_POOL_MIN_BYTES or (fixed and max(fixed) > pool):
             needed = least * (max([*fixed, _BUFFER_POOL_MIN_BYTES]) + _BESIDES_POOL_BYTES) / _MEMORY_SHARE
             raise HostError(
-                f"memory: not even {least} servers fit into the {format_bytes(available)} that are free; "
-                f"about {format_bytes(needed)} would do.",
+                f"memory: not even {least} servers fit into the {format_bytes(available)} that is free; "
+                f"about {format_bytes(needed)} is needed.",
                 hint="End other programs, or ask for smaller buffer pools.",
                 field=_largest_pool_field(ours),
             )

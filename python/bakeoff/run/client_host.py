@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import psutil
 
@@ -81,26 +81,11 @@ class _Folder:
                     digest.update(chunk)
         return cls(f"{kind}-{digest.hexdigest()[:24]}", files)
 
-    def write(self, out: IO[bytes], on_bytes: Callable[[int], None]) -> None:
-        with tarfile.open(fileobj=cast(IO[bytes], _Counted(out, on_bytes)), mode="w|", bufsize=_CHUNK_BYTES) as archive:
+    def write(self, out: IO[bytes]) -> None:
+        with tarfile.open(fileobj=out, mode="w") as archive:
             for path in self.files:
                 archive.add(path.resolve(), arcname=path.name, filter=_plain)
             archive.addfile(tarfile.TarInfo(_COMPLETE))
-
-
-class _Counted:
-    """Reports how many bytes were written to an output."""
-
-    def __init__(self, out: IO[bytes], on_bytes: Callable[[int], None]) -> None:
-        self._out = out
-        self._on_bytes = on_bytes
-        self._done = 0
-
-    def write(self, data: bytes) -> int:
-        self._out.write(data)
-        self._done += len(data)
-        self._on_bytes(self._done)
-        return len(data)
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -197,24 +182,19 @@ class ClientHost:
         given = [f"-o{name}={value}" for name, value in options.items()]
         return [*ssh_command(), "-T", *given, "--", self.name, remote]
 
-    def _run(
-        self, script: str, *arguments: str, write: Callable[[IO[bytes]], None] | None = None, what: str = ""
-    ) -> str:
-        command = self._ssh(script, *arguments, compressed=write is not None)
+    def _run(self, script: str, *arguments: str, stdin: IO[bytes] | None = None, what: str = "") -> str:
+        command = self._ssh(script, *arguments, compressed=stdin is not None)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            stdin = subprocess.PIPE if write else subprocess.DEVNULL
             try:
-                process = subprocess.Popen(command, stdin=stdin, stdout=out, stderr=err, start_new_session=True)
+                process = subprocess.Popen(
+                    command, stdin=stdin or subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                )
             except OSError as error:
                 raise HostError(
                     f"--client {self.name}: {command[0]} cannot be run: {error.strerror}.",
                     hint=f"Install an ssh client, or name another one in {SSH_VARIABLE}.",
                 ) from None
             try:
-                if write:
-                    assert process.stdin
-                    with contextlib.suppress(BrokenPipeError), process.stdin:
-                        write(process.stdin)
                 while process.poll() is None:
                     self._heed_stop()
                     time.sleep(_POLL_S)
@@ -281,20 +261,12 @@ class ClientHost:
         return f"{self._cache}/{folder.name}/{name}"
 
     def _copy(self, folder: _Folder) -> None:
-        total, label = sum(path.stat().st_size for path in folder.files), f"copying to {self.name}"
-        self._listener.stage(label)
-
-        def count(done: int) -> None:
-            self._heed_stop()
-            self._listener.progress(label, min(done, total), total, "bytes")
-
-        self._run(
-            _UNPACK,
-            self._cache,
-            folder.name,
-            write=lambda out: folder.write(out, count),
-            what=f"{', '.join(path.name for path in folder.files[:3])} could not be copied",
-        )
+        self._listener.stage(f"copying to {self.name}")
+        what = f"{', '.join(path.name for path in folder.files[:3])} could not be copied"
+        with tempfile.TemporaryFile() as archive:
+            folder.write(archive)
+            archive.seek(0)
+            self._run(_UNPACK, self._cache, folder.name, stdin=archive, what=what)
 
     # ---- the network -----------------------------------------------------------------------------------------------
 

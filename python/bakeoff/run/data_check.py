@@ -1,4 +1,4 @@
-"""Check that all arms hold the same rows (docs/method-reference.md).
+"""Check that all arms hold the same rows (docs/reference/method.md).
 
 Queries on every table must return the same on every arm. Text is compared as utf8mb4, however it is stored. Times and
 floating-point columns are skipped: scripts fill the former at load time, versions print the latter differently. So are

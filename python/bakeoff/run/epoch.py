@@ -26,8 +26,7 @@ from bakeoff.run.counters import CellCounts, read_after, read_before
 from bakeoff.run.data_check import ask_tables, judge_rows
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.loading import check_data, databases, families
-from bakeoff.run.measuring import CellRun, UnreliableCountError, declares, measuring_of
-from bakeoff.run.reporters import ThroughputReporter
+from bakeoff.run.measuring import CellRun, ThroughputReporter, UnreliableCountError, declares, measuring_of
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.differences import changes, changes_text

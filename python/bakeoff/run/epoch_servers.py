@@ -258,7 +258,7 @@ class EpochServers:
 
 
 class HostWatch:
-    """Samples the machine once a second in a thread: the rows of host.parquet (docs/results.md).
+    """Samples the machine once a second in a thread: the rows of host.parquet (docs/reference/results.md).
 
     `samples` has the columns of `bakeoff.results.epoch_data.HOST_SCHEMA` and `rss_bytes:ARM`.
     """

@@ -77,12 +77,12 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     """
     check_source(study)
     study = resolved(study)
-    study = study.model_copy(update={"arms": study.starting_arms})  # arms that join are loaded when needed
+    study = study.with_arms(study.starting_arms)  # arms that join are loaded when needed
     if elsewhere:
         share = share_memory(study, available_bytes=sys.maxsize)
     else:
         share = share_memory(study, at_most=max_servers_for_aio())
-    ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    ours = [arm for arm in study.arms if not arm.server.is_running]
     for arm in () if elsewhere else ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
     downloads = {arm.name: _check(arm, study, share, elsewhere=elsewhere) for arm in study.arms}
@@ -130,7 +130,7 @@ def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
     if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
-            f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} are free.",
+            f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} is free.",
             hint="Load fewer rows or builds, or set XDG_CACHE_HOME to a larger disk.",
             field=("table_size",),
         )
@@ -153,8 +153,8 @@ def require_budget(seen: Forecast) -> None:
 def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> int | None:
     """Return the bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
-        refuse_passwords(str(arm.server.model_copy(update={"options": ()})), dict(arm.server.options))
-        if arm.server.origin is Origin.URL:
+        refuse_passwords(str(arm.server.with_settings(options=())), dict(arm.server.options))
+        if arm.server.is_running:
             RemoteServer(arm.server, password="")  # refuses options
             return 0
         if arm.server.origin is Origin.CATALOG:
@@ -177,7 +177,7 @@ def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmForecast]:
     found = []
     for arm in study.arms:
         letter = "-"
-        if arm.server.origin is not Origin.URL:
+        if not arm.server.is_running:
             turn, place = divmod(len(builds), 26)
             letter = builds.setdefault(load_key(arm), string.ascii_lowercase[place] + (str(turn) if turn else ""))
         number = settings.setdefault((arm.server, arm.data), str(len(settings) + 1))

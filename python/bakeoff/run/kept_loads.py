@@ -1,4 +1,4 @@
-"""Keep loads of your own data, so that a run that was interrupted or killed continues with them (docs/data.md).
+"""Keep loads of your own data, so that an interrupted run continues with them (docs/reference/data.md).
 
 WORK_ROOT/load-HASH/ARM-BUILD/     load.json, data/ …                       HASH: of the run's path
 
@@ -98,7 +98,7 @@ class KeptLoad:
             if not self.record.complete:
                 _check_safe_from_crash(server, same_boot=self.record.boot == boot_id())
         except ServerError:
-            raise CannotGoOnError("the server cannot use what there was of it") from None
+            raise CannotGoOnError("the server cannot start from what was loaded") from None
 
     def filling(self) -> None:
         """Start counting the load's time."""

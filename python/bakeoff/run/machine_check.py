@@ -61,7 +61,7 @@ _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_cou
 _JITTER_NS = 2_000_000  # a longer gap in a busy loop means it lost its CPU
 _ADVICE = {
     "other load": "End builds and other servers, or expect wider intervals.",
-    "other bakeoff": "Wait until it ends: each disturbs the other's measurement.",
+    "other bakeoff": "Wait until it ends: they disturb each other's measurements.",
     "steal": "A neighbour on the same host takes CPU; intervals will be wider, verdicts stay right.",
     "scheduling": "Slices will be longer, or epochs more.",
     "burst credits": "Take a kind of machine with steady CPUs, or switch its credits to unlimited.",
@@ -284,7 +284,7 @@ def smallest_budget_s(server: str, *, threads: int) -> float:
     """Return the smallest budget for a verdict on a different server, in a duel of the default tables."""
     study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TEST_RUN_S)
     arm, other = study.arms
-    unlike = other.model_copy(update={"data": Data(charset="utf8mb4")})  # forces separate loads
+    unlike = other.with_data(Data(charset="utf8mb4"))  # forces separate loads
     duel = Study(
         title=study.title, arms=(arm, unlike), workloads=(Workload(script="oltp_read_only"),), threads=(threads,)
     )

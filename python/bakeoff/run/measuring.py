@@ -1,20 +1,69 @@
 """How each kind of workload is checked and measured. The core knows Lua scripts; features add kinds."""
 
+import difflib
+import math
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bakeoff import features
-from bakeoff.engine import Measurement, Message, declared_by
-from bakeoff.errors import SpecError
+from bakeoff.engine import Measurement, Message, declared_by, describe_workloads
+from bakeoff.errors import SpecError, within
 from bakeoff.plan import Cell, SliceLength
-from bakeoff.plan.workloads import kind_of
+from bakeoff.plan.workloads import database_of, kind_of, options_of, uses_sysbench_tables
 from bakeoff.results import EpochWriter
-from bakeoff.servers import Server
+from bakeoff.servers import Server, table_engine
 from bakeoff.spec import Arm, Data, Study, Workload
+from bakeoff.spec.study import OptionValue
+from bakeoff.stats.progress import Listener
+from bakeoff.units import NUMBER, parse_scaled
 
+_THROUGHPUT_PERIOD_NS = 500_000_000
 _ERROR_SHARE = 0.01  # errors per event above which an arm measures failing rather than working
+
+
+RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
+# Shape the random numbers of every script: whether a value fits, and what to write instead.
+_RAND_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "rand_spec_iter": (lambda value: 0 < value <= 10_000, "a whole number from 1 to 10000"),
+    "rand_spec_pct": (lambda value: 0 <= value <= 100, "a percentage from 0 to 100"),
+    "rand_spec_res": (lambda value: 0 <= value <= 100, "a percentage from 0 to 100"),
+    "rand_pareto_h": (lambda value: 0 < value < 1, "a number between 0 and 1"),  # else every key would be the same
+    "rand_zipfian_exp": (lambda value: 0 <= value < math.inf, "a number, not below zero"),
+}
+RAND = ("rand_type", *_RAND_NUMBERS)
+# sysbench 0.5 scripts declare no options; sysbench's own options and the table engine are globals to them.
+_GLOBALS = ("mysql_", "db_")
+ELSEWHERE = {
+    "db_ps_mode": "Write --db-ps-mode (duel), or prepare_mode in the settings of a study.",
+    "mysql_ssl": "Write --mysql-ssl (duel), or tls in the settings of a study.",
+    "mysql_storage_engine": "Write --mysql-storage-engine (duel), or engine in the settings of a study.",
+    "rand_seed": "Write --seed.",
+}
+"""Options of sysbench that no workload takes, and what to write instead."""
+_EXPECTED = {
+    "bool": "on or off",
+    "int": "a whole number, with K, M, G or T if need be",
+    "size": "a number of bytes, with K, M, G or T if need be",
+    "double": "a number, with K, M, G or T if need be",
+}
+# Script options that a study's settings set under names other than `script.NAME`.
+_OF_SETTINGS = (
+    "table_size", "column_charset", "column_collation", "content", "compressibility", "text_length", "column_type",
+    "column_length",
+)  # fmt: skip
+_LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
+_WHOLE = re.compile(r"\+?\d{1,20}", re.ASCII)
+_OFF = ("off", "false", "0", "no")
+# Options that change the tables that `prepare` of the bundled scripts creates.
+_OF_TABLES = frozenset({
+    "auto_inc", "secondary", "create_secondary", "create_table_options", "content",
+    "compressibility", "column_type", "column_length", "text_length", "column_charset", "column_collation",
+    "table_suffix", "new_order_table", "use_fk", "force_pk", "load_index",
+})  # fmt: skip
+_ENGINE_OPTION = "default_storage_engine"
 
 
 class UnreliableCountError(Exception):
@@ -52,6 +101,32 @@ class CellRun:
         return self.changes_nothing or not self.cell.writes
 
 
+class ThroughputReporter:
+    """Reports each arm's throughput about twice a second, from its slices since the last report."""
+
+    def __init__(self, cell: Cell, listener: Listener) -> None:
+        self._cell = cell
+        self._listener = listener
+        self._events: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._reported_ns = 0
+
+    def add_slice(self, message: dict[str, Any]) -> None:
+        arm = message["arm"]
+        self._events[arm] += message["events"]
+        busy_ns = message["busy_ns"] / max(message["connections"], 1)
+        self._seconds[arm] += (message["length_ns"] if self._cell.open_loop else busy_ns) / 1e9
+        now_ns = message["start_ns"] + message["length_ns"]
+        if now_ns - self._reported_ns < _THROUGHPUT_PERIOD_NS:
+            return
+        self._reported_ns = now_ns
+        for name, seconds in self._seconds.items():
+            if seconds > 0:
+                self._listener.throughput(self._cell.name, name, self._events[name] / seconds)
+        self._events.clear()
+        self._seconds.clear()
+
+
 class Measuring(Protocol):
     """How a kind of workload is measured."""
 
@@ -84,7 +159,7 @@ class ScriptMeasuring:
         return workload
 
     def check(self, study: Study, workload: Workload) -> None:
-        """Check the workload itself; `bakeoff.run.workload_checks` looks into the script."""
+        """Check the workload itself; `check_workloads` looks into the script."""
         if workload.speed is not None:
             raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
 
@@ -179,3 +254,255 @@ def _table_options(data: Data) -> dict[str, str]:
     if data.column_charset:
         options |= {"column_charset": data.column_charset, "column_collation": data.column_collation or ""}
     return options
+
+
+# ---- checks before any time is spent ---------------------------------------------------------------------------------
+
+
+def check_workloads(study: Study) -> None:
+    """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
+
+    SpecError names the workload or the option of an arm as its field.
+    """
+    wanted = study.workloads
+    for index, workload in enumerate(wanted):
+        with within("workloads", index):
+            measuring_of(workload.script).check(study, workload)
+    places = [index for index, workload in enumerate(wanted) if kind_of(workload.script).fills_tables]
+    if not places:
+        return
+    with within("workloads"):
+        descriptions = describe_workloads(wanted[index].script for index in places)
+    for index, described in zip(places, descriptions, strict=True):
+        with within("workloads", index):
+            _check_workload(wanted[index], described, study.arms)
+        for arm in study.arms:
+            try:
+                _check_arm_options(wanted[index], described, arm)
+                _check_declared_tables(wanted[index], arm)
+                # `settings_of` reads the cnf files; they depend on the version.
+                server = arm.server.with_settings(cnf_files=())
+                engine = table_engine(server, arm.data)
+                measuring_of(wanted[index].script).check_engine(wanted[index], arm, engine)
+                _check_table_options(wanted[index], described, arm, engine)
+            except SpecError as error:
+                error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
+                raise
+    if not study.baseline.data.source:
+        _check_empty_tables(study)
+        _check_shared_tables(study, dict(zip(places, descriptions, strict=True)))
+
+
+def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:
+    """Refuse a workload that would find other tables, or fewer rows, than it asks for."""
+    fills: dict[str, int] = {}
+    filled = [arm for arm in study.arms if not arm.server.is_running]
+    of_factors = {option for arm in filled for option, _ in arm.data.options}  # override a workload's own
+    for index in described:
+        workload = study.workloads[index]
+        filler = fills.setdefault(database_of(study, workload), index)
+        first = study.workloads[filler]
+        with within("workloads", index):
+            if filled and first.script != workload.script and not uses_sysbench_tables(workload):
+                raise SpecError(
+                    f"workload {workload.script}: it would find the tables of {first.script}.",
+                    hint="A script's database is called after its file, so rename one of the two.",
+                )
+            for arm in filled:
+                asked, made = (
+                    kind_of(each.script).sizes(options_of(study, each, arm.data)) for each in (workload, first)
+                )
+                for option, wanted in asked.items():
+                    if wanted > made[option]:
+                        hint = "Put the workload that asks for most first."
+                        raise _other_tables(workload, first, option, (wanted, made[option]), hint)
+            own, others = (_of_tables(study.workloads[each], described[each]) for each in (index, filler))
+            for option in sorted((own.keys() & others) - of_factors) if filled else ():
+                if own[option] != others[option]:
+                    hint = f"Give both the same, or compare the two by a factor script.{option}."
+                    raise _other_tables(workload, first, option, (own[option], others[option]), hint)
+
+
+def _other_tables(
+    workload: Workload, first: Workload, option: str, values: tuple[object, object], hint: str
+) -> SpecError:
+    asked, found = values
+    finds = f"it asks for {option}={asked}, but would find {found}"
+    return SpecError(
+        f"workload {workload.script}: {finds}: {first.script} comes first and makes its tables.", hint=hint
+    )
+
+
+def _check_empty_tables(study: Study) -> None:
+    """Refuse `oltp_insert` without auto_inc beside another workload: its `prepare` then leaves the tables empty."""
+    for index, workload in enumerate(study.workloads):
+        if workload.script != "oltp_insert":
+            continue
+        own_ids = any(
+            _normal(dict(options_of(study, workload, arm.data)).get("auto_inc", True), "bool") == "off"
+            for arm in study.arms
+        )
+        database = database_of(study, workload)
+        beside = [each.script for each in study.workloads if database_of(study, each) == database]
+        other = next((script for script in beside if script != workload.script), None)
+        if own_ids and other:
+            with within("workloads", index):
+                raise SpecError(
+                    f"workload {workload.script}: with auto_inc off it needs empty tables, but {other} shares them.",
+                    hint="Leave auto_inc out, or measure it in a separate run.",
+                )
+
+
+def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
+    values = {each["name"]: each["default"] for each in described["options"] if each["name"] in _OF_TABLES}
+    values |= {name: value for name, value in workload.options if name in values}
+    kinds = {each["name"]: each["type"] for each in described["options"]}
+    return {name: _normal(value, kinds[name]) for name, value in values.items()}
+
+
+def _normal(value: OptionValue, kind: str) -> str:
+    """Return a value in one spelling."""
+    text = str(value).lower()
+    if kind == "bool":
+        return "off" if text in _OFF else "on"
+    number = parse_scaled(text)
+    return text if number is None else f"{number:g}"
+
+
+def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm]) -> None:
+    name = f"workload {workload.script}"
+    if not described["runs"]:
+        raise SpecError(f"{name}: it has no event() function, so it cannot be run.")
+    fills = any(each["name"] == "prepare" for each in described["commands"]) or uses_sysbench_tables(workload)
+    if not fills and any(not arm.data.source and not arm.server.is_running for arm in arms):
+        raise SpecError(
+            f"{name}: it has no prepare() function, so it has no tables.",
+            hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
+        )
+    if unknown := first_unknown([option for option, _ in workload.options], described):
+        raise SpecError(
+            f"{name}: it has no option {unknown}.", hint=remedy_for(unknown, described), field=("options", unknown)
+        )
+    _check_values(workload, workload.options, described)
+
+
+def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None:
+    """Check the options that an arm's data gives to every script."""
+    name = f"workload {workload.script}"
+    if unknown := first_unknown(_options_of(arm.data), described):
+        near = "" if unknown in _OF_SETTINGS else remedy_for(unknown, described)
+        raise SpecError(
+            f"{name}: it has no option {unknown}, which the study sets.",
+            hint=near if near.startswith(("Did", "Write")) else _LEAVE_OUT,
+            field=() if unknown in _OF_SETTINGS else ("data", "options", unknown),
+        )
+    with within("data"):
+        _check_values(workload, arm.data.options, described)
+
+
+def _check_declared_tables(workload: Workload, arm: Arm) -> None:
+    """Refuse a script option that would override what the study's settings say of the tables."""
+    data = arm.data
+    charset = data.column_collation or data.column_charset or ""
+    by_settings = {
+        "create_table_options": data.declared_table_options,
+        "column_charset": charset,
+        "column_collation": charset,
+    }
+    for options, place in ((workload.options, ()), (data.options, ("data", "options"))):
+        for option, _ in options:
+            if declared := by_settings.get(option):
+                raise SpecError(
+                    f"workload {workload.script}: its option {option} would replace what the study sets ({declared}).",
+                    hint="Leave the option out, and say all of it in the settings: table_options, column_charset.",
+                    field=(*place, option) if place else (),
+                )
+
+
+def _check_table_options(workload: Workload, described: Message, arm: Arm, engine: str) -> None:
+    """Refuse a script without the options that make the arm's tables as the study says."""
+    names = {option["name"] for option in described["options"]}
+    wanted = {"create_table_options": arm.data.declared_table_options}
+    if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # the server makes no such tables
+        wanted["mysql_storage_engine"] = f"engine {engine}"
+    for option, value in wanted.items() if names and not arm.data.source else ():
+        if value and option not in names:
+            raise SpecError(
+                f"workload {workload.script}: it has no option {option}, so its tables would not be as the study sets "
+                f"them ({value}).",
+                hint=_LEAVE_OUT,
+            )
+
+
+def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message) -> None:
+    for option, value in options:
+        try:
+            check_value(option, value, described)
+        except SpecError as error:
+            message = f"workload {workload.script}: {error.message}"
+            raise SpecError(message, hint=error.hint, field=("options", option)) from None
+
+
+def _options_of(data: Data) -> tuple[str, ...]:
+    columns = {"column_charset": data.column_charset, "column_collation": data.column_collation}
+    return (*(name for name, _ in data.options), *(name for name, value in columns.items() if value))
+
+
+# ---- options of scripts ---------------------------------------------------------------------------------------------
+
+
+def first_unknown(names: Iterable[str], described: Message) -> str | None:
+    """Return the first option that a script does not have, or that is set elsewhere."""
+    known = {option["name"] for option in described["options"]} | set(RAND)
+
+    def has(name: str) -> bool:
+        return name not in ELSEWHERE and (name in known or (not described["options"] and name.startswith(_GLOBALS)))
+
+    return next((name for name in names if not has(name)), None)
+
+
+def remedy_for(unknown: str, described: Message) -> str:
+    """Say what to write in place of an option that a script does not have; empty if nothing is known."""
+    if unknown in ELSEWHERE:
+        return ELSEWHERE[unknown]
+    known = [option["name"] for option in described["options"]]
+    if near := difflib.get_close_matches(unknown, [*known, *RAND], n=1):
+        return f"Did you mean {near[0]}?"
+    return f"It has {', '.join(known)}." if known else ""
+
+
+def check_value(name: str, value: OptionValue, described: Message) -> None:
+    """Check the value of an option that a script has; SpecError says what it can be."""
+    kinds: Mapping[str, str] = {option["name"]: option["type"] for option in described["options"]}
+    text = _text(value)
+    if name == "rand_type":
+        near = difflib.get_close_matches(text.lower(), RAND_TYPES, n=1)
+        fits, one_of = text in RAND_TYPES, f"Write one of {', '.join(RAND_TYPES)}."
+        expected = f"Did you mean {near[0]}?" if near else one_of
+    elif name in _RAND_NUMBERS:
+        within_range, words = _RAND_NUMBERS[name]
+        form = _WHOLE if name == "rand_spec_iter" else NUMBER
+        fits, expected = form.fullmatch(text) is not None and within_range(float(text)), f"Write {words}."
+    else:
+        kind = kinds.get(name, "string")
+        fits, expected = _fits(kind, value), f"Write {_EXPECTED.get(kind, 'a text')}."
+    if not fits:
+        raise SpecError(f"option {name} cannot be {text!r}.", hint=expected)
+
+
+def _text(value: OptionValue) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _fits(kind: str, value: OptionValue) -> bool:
+    if kind == "bool":
+        words = ("", "on", "true", "1", "yes", "off", "false", "0", "no")
+        return not isinstance(value, float) and str(value).lower() in words
+    if kind not in _EXPECTED:
+        return True
+    number = parse_scaled(value) if isinstance(value, str) else float(value)
+    if number is None or not math.isfinite(number):
+        return False
+    return kind == "double" or (number.is_integer() and abs(number) < 9.2e18)

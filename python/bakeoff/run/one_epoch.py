@@ -8,18 +8,10 @@ import time
 from dataclasses import dataclass
 
 from bakeoff.errors import BakeoffError, EngineError
-from bakeoff.plan import (
-    EpochDraft,
-    Plan,
-    SliceLength,
-    needed_seconds,
-    pilot_slice_max_ns,
-    plan_study,
-    precise_seconds,
-    share_seconds,
-)
+from bakeoff.plan import CellPilot, EpochDraft, Plan, pilot_slice_max_ns
 from bakeoff.plan.epochs import rounds
-from bakeoff.plan.timing import EpochCost, PilotNeeds, report_seconds
+from bakeoff.plan.schedule import plan_after_pilot
+from bakeoff.plan.timing import EpochCost
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import slices_frame
 from bakeoff.results.frame import Frame, quotients
@@ -31,7 +23,6 @@ from bakeoff.units import format_duration
 
 # Longest pilot of a cell, and of all cells together.
 _PILOT_S, _PILOTS_S = 2.0, 12.0
-_STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
 
 
 @dataclass(frozen=True)
@@ -128,7 +119,7 @@ class _Running:
         if self.order.compare_rows:
             epoch.compare_rows()
         if self.order.pilot and self.made is None:
-            self.made = self._make_plan(epoch, self._warm_for_pilot(epoch))
+            self.made = self._plan(epoch, self._warm_for_pilot(epoch))
         plan, share = self.made or self.order.plan, self.order.share
         epoch.measure_all(lambda cell: plan.arm_seconds(cell) * share, plan)
         epoch.check_data()
@@ -146,54 +137,36 @@ class _Running:
             epoch.warm(plan.cells, for_pilot=True)
         return plan
 
-    def _make_plan(self, epoch: Epoch, first: Plan) -> Plan:
-        """Make the plan proper: slice lengths by pilot, seconds of a cell by what an epoch costs here."""
-        study = self.tools.study
+    def _plan(self, epoch: Epoch, first: Plan) -> Plan:
+        """Make the plan from pilots and from what an epoch costs here, and write it."""
         # The pilot's phase holds only its warm-up so far, which takes as long as an epoch's own.
         begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "readiness", "pilot"))
-        chosen: dict[str, SliceLength] = {}
-        noise: dict[str, float | None] = dict.fromkeys(cell.name for cell in first.cells)
-        curves = {}
-        needed_s = 0.0
-        longest_ns = pilot_slice_max_ns(budget_s=first.budget_s, cells=len(first.cells), turns=first.turns)
-        pilot_s = max(1.0, min(_PILOT_S, min(_PILOTS_S, 0.1 * study.budget_s) / len(first.cells)))
-        for cell in first.cells:
-            if cell.writes or cell.open_loop:
-                continue
-            warm_up = slices_frame(epoch.warmed[cell.workload_index], epoch=0, build=0)
-            pilot_ns = pilot_slice_ns(warm_up)
-            pilot = slices_frame(epoch.pilot(cell, pilot_s, pilot_ns), epoch=0, build=0)
-            choice = choose_slice_length(pilot, cell=cell.name, pilot_ns=pilot_ns, ceiling_ns=longest_ns)
-            chosen[cell.name] = choice.slices
-            noise[cell.name] = choice.variance_rate_s
-            curves[cell.name] = choice.model_dump(mode="json")
-            cell_s = needed_seconds(slice_ns=choice.slice_ns, events_per_s=_least_per_s(pilot), turns=first.turns)
-            needed_s = max(needed_s, cell_s)
-        precise_s = [
-            precise_seconds(variance_rate_s=rate, precision=study.precision, turns=first.turns)
-            for rate in noise.values()
-            if rate
-        ]
-        rounds_of_epoch = first.turns - len(study.arms) + 1
-        plan = plan_study(
-            study,
-            overhead_s=rounds_of_epoch * (begun_s + _STOP_S),
-            load_s=time.monotonic() - self.begin - begun_s + report_seconds(len(first.cells)),
-            turns=first.turns,
-            builds=first.builds,
-            needs=PilotNeeds(needed_s, math.fsum(precise_s) / len(precise_s) if precise_s else None),
-        )
-        plan = share_seconds(plan.with_slices(chosen), noise)
-        if first.unpaired:
-            plan = plan.all_free(first.unpaired)
+        pilots = self._pilot(epoch, first)
+        elapsed_s = time.monotonic() - self.begin
+        plan = plan_after_pilot(first, self.tools.study, pilots, begun_s=begun_s, elapsed_s=elapsed_s)
         self.directory.write_json("plan.json", plan)
-        self.directory.write_json("pilot.json", curves)
         if not plan.fits:
             self.tools.listener.note(
                 f"the budget is too small for {plan.epochs_min} epochs and a verdict; about "
                 f"{format_duration(plan.budget_needed_s)} would do"
             )
         return plan
+
+    def _pilot(self, epoch: Epoch, first: Plan) -> dict[str, CellPilot]:
+        """Measure every cell that reads in a closed loop, to choose its slices."""
+        pilots, curves = {}, {}
+        longest_ns = pilot_slice_max_ns(budget_s=first.budget_s, cells=len(first.cells), turns=first.turns)
+        pilot_s = max(1.0, min(_PILOT_S, min(_PILOTS_S, 0.1 * first.budget_s) / len(first.cells)))
+        for cell in first.cells:
+            if cell.writes or cell.open_loop:
+                continue
+            pilot_ns = pilot_slice_ns(slices_frame(epoch.warmed[cell.workload_index], epoch=0, build=0))
+            measured = slices_frame(epoch.pilot(cell, pilot_s, pilot_ns), epoch=0, build=0)
+            choice = choose_slice_length(measured, cell=cell.name, pilot_ns=pilot_ns, ceiling_ns=longest_ns)
+            pilots[cell.name] = CellPilot(choice.slices, choice.variance_rate_s, _least_per_s(measured))
+            curves[cell.name] = choice.model_dump(mode="json")
+        self.directory.write_json("pilot.json", curves)
+        return pilots
 
 
 def _least_per_s(slices: Frame) -> float:

@@ -1,4 +1,4 @@
-"""Load your own data, from a dump or a running server, instead of what a script's `prepare` makes (docs/data.md).
+"""Load your own data, from a dump or a running server, not by a script's `prepare` (docs/reference/data.md).
 
 A running server is only read, in one transaction. The result is a dump in mydumper's layout in the cache, which every
 arm loads.
@@ -23,7 +23,7 @@ from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
 from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.servers.paths import cache_root, share
-from bakeoff.spec import Arm, Origin, Study, parse_server
+from bakeoff.spec import Arm, Study, parse_server
 from bakeoff.spec.dumps import (
     SYSTEM_SCHEMAS,
     TABLE_TYPES,
@@ -61,7 +61,7 @@ def own_data(text: str) -> OwnData:
         databases = databases_in(source)
         return OwnData(source, databases[0] if len(databases) == 1 else "")
     server = parse_server(text)
-    database = default_database(server.location) if server.origin is Origin.URL else ""
+    database = default_database(server.location) if server.is_running else ""
     if not database:
         shown = text.partition("://")[0] + "://…"
         raise SpecError(f"--data {shown}: no database is named.", hint="Write mysql://user@host/DATABASE.")
@@ -77,7 +77,7 @@ def databases_in(source: str) -> tuple[str, ...]:
     if is_utf16(head):
         raise SpecError(
             f"data {source}: it is UTF-16 text, as PowerShell's `>` writes it.",
-            hint="Dump again with mysqldump --result-file=FILE; converting the file does not bring all bytes back.",
+            hint="Dump again with mysqldump --result-file=FILE; converting the file does not restore all bytes.",
             field=("data", "source"),
         )
     return used_databases(head.decode(errors="replace"))
@@ -146,7 +146,7 @@ def check_source(study: Study) -> None:
         databases = () if not source or is_url(source) else databases_in(source)
         if databases and study.database not in databases:
             raise SpecError(
-                f"data {source}: it is of {', '.join(databases)}, and the study measures {study.database}.",
+                f"data {source}: it contains {', '.join(databases)}, but the study measures {study.database}.",
                 hint=f"Write --database {databases[0]} (`database:` in a study file).",
                 field=("database",),
             )
@@ -157,7 +157,7 @@ def check_databases(study: Study, loaded: Loaded) -> None:
     if study.database not in loaded.databases:
         there = ", ".join(loaded.databases) or "no database"
         raise SpecError(
-            f"data {study.baseline.data.source}: it fills {there}, and the study measures {study.database}.",
+            f"data {study.baseline.data.source}: it fills {there}, but the study measures {study.database}.",
             hint=f"Write --database {(*loaded.databases, 'NAME')[0]} (`database:` in a study file).",
             field=("database",),
         )
@@ -225,10 +225,7 @@ def keep_snapshots(study: Study) -> None:
 
 def _with_data(study: Study, changes: Mapping[str, dict[str, Any]]) -> Study:
     def changed(arms: Iterable[Arm]) -> tuple[Arm, ...]:
-        return tuple(
-            arm.model_copy(update={"data": arm.data.model_copy(update=changes.get(arm.data.source, {}))})
-            for arm in arms
-        )
+        return tuple(arm.with_data(arm.data.model_copy(update=changes.get(arm.data.source, {}))) for arm in arms)
 
     if not changes:
         return study

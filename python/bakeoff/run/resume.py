@@ -105,10 +105,10 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
 def _as_begun(asked: Study, begun: Study) -> Study:
     """Return the study with the folders in which the run keeps data taken from running servers."""
     arms = tuple(
-        arm.model_copy(update={"data": own.data}) if is_url(arm.data.source) else arm
+        arm.with_data(own.data) if is_url(arm.data.source) else arm
         for arm, own in zip(asked.arms, begun.arms, strict=False)
     )
-    return asked.model_copy(update={"arms": (*arms, *asked.arms[len(arms) :])})
+    return asked.with_arms((*arms, *asked.arms[len(arms) :]))
 
 
 @contextmanager

@@ -19,17 +19,15 @@ from bakeoff.engine import Engine
 from bakeoff.plan import Plan
 from bakeoff.redaction import Redactor
 from bakeoff.results import RunDirectory
-from bakeoff.run.arms import ArmSetup, MemoryShare, max_servers_for_aio, prepare_arms, share_memory
+from bakeoff.run.arms import ArmSetup, MemoryShare, download_reporter, max_servers_for_aio, prepare_arms, share_memory
 from bakeoff.run.client_host import ClientHost
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.kept_loads import KeptLoads
 from bakeoff.run.loading import Loader
-from bakeoff.run.measuring import resolved
+from bakeoff.run.measuring import check_workloads, resolved
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
-from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import budget_began, check_machine, keep_memory, keeping, kept_memory, read_checked
 from bakeoff.run.study_run import StudyRun, ThisMachine, joining, note_other_bakeoffs
-from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
 from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import work_root
@@ -85,7 +83,7 @@ def run_study(
     study = _checked(study, asked, listener, stop)
     client = ClientHost.connect(study, listener, stop) if study.client else None
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=max_servers_for_aio())
-    initial_study = study.model_copy(update={"arms": study.starting_arms})
+    initial_study = study.with_arms(study.starting_arms)
     setups = prepare_arms(
         initial_study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
@@ -122,7 +120,7 @@ def run_study(
                 before_epochs(tools, run)
                 machine = ThisMachine(tools, run, joining(share, loader, run, before))
                 for arms in range(len(initial_study.arms), len(study.arms)):  # that joined before it was resumed
-                    machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
+                    machine.join(study.with_arms(study.arms[: arms + 1]))
                 analysis = StudyRun(
                     study,
                     run,

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from bakeoff import features
 from bakeoff.errors import BakeoffError, ResultsError, RunInvalid
-from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
-from bakeoff.plan.epochs import turns
+from bakeoff.plan import Plan, epoch_draft
+from bakeoff.plan.schedule import first_plan, plan_anew, with_longer_slices
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import loading_seconds, wall_time
@@ -193,7 +193,7 @@ class StudyRun:
         except Interrupted:
             stop = Stop.ABORTED
         if stop is Stop.RUNNING:
-            raise RunInvalid("no host is left that measures.")
+            raise RunInvalid("no host is left to measure on.")
         if not self._estimates:
             if self.stop.is_set():
                 raise KeyboardInterrupt
@@ -232,7 +232,7 @@ class StudyRun:
         if decision and decision.joins and self.plan:
             self._join(self.plan, decision.joins)
         number = next(number for number in self._numbers if number not in self._given)
-        plan = self.plan or self._first_plan()
+        plan = self.plan or first_plan(self.study, at_once=self.at_once, builds=self.builds)
         self._given.add(number)
         self.hosts.begin(
             EpochOrder(
@@ -247,7 +247,7 @@ class StudyRun:
 
     def _join(self, plan: Plan, arm: Arm) -> None:
         assert self.join
-        study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
+        study = self.study.with_arms((*self.study.arms, arm))
         try:
             self.join(study)
         except KeyboardInterrupt:
@@ -256,12 +256,7 @@ class StudyRun:
         self.listener.arm_joins(arm)
         self.run_directory.write_json("plan.json", self.plan)
         begun = self.run_directory.study()  # a resumed run keeps the budget that it began with
-        self.run_directory.write_json("study.json", begun.model_copy(update={"arms": self.study.arms}))
-
-    def _first_plan(self) -> Plan:
-        """Cells and orders, before anything is known about the machine; the baseline takes its turn in every round."""
-        arms = turns(len(self.study.arms), at_once=self.at_once)
-        return plan_study(self.study, overhead_s=0.0, load_s=0.0, turns=arms, builds=self.builds)
+        self.run_directory.write_json("study.json", begun.with_arms(self.study.arms))
 
     def _take(self, done: EpochDone) -> Decision | None:
         """Count an epoch that has ended, and ask the stopping rule.
@@ -377,16 +372,7 @@ class StudyRun:
 
     def _restart_with(self, old: Plan, seconds: float) -> None:
         """Change the measuring time after the pilot and leave its epochs out: an estimate has one measuring time."""
-        plan = plan_study(
-            self.study,
-            overhead_s=old.overhead_s,
-            load_s=self._elapsed_s(),
-            seconds_per_cell=seconds,
-            turns=old.turns,
-            builds=old.builds,
-        ).with_slices({cell.name: cell.slices for cell in old.cells})
-        plan = share_seconds(plan, {cell.name: old.seconds_of(cell.name) for cell in old.cells})
-        self.plan = plan.all_free(old.unpaired) if old.unpaired else plan
+        self.plan = plan_anew(old, self.study, seconds_per_cell=seconds, elapsed_s=self._elapsed_s())
         reason = f"pilot: the measuring time was changed from {old.seconds_per_cell:.0f} s to {seconds:.0f} s after it"
         self.run_directory.set_aside((each.epoch for each in self._estimates), reason)
         self.run_directory.write_json("plan.json", self.plan)
@@ -399,4 +385,4 @@ class StudyRun:
 
 def note_other_bakeoffs(listener: Listener) -> None:
     for pid in other_bakeoffs(RUNTIME_ROOT):
-        listener.note(f"another bakeoff (process {pid}) runs servers here: each disturbs the other's measurement")
+        listener.note(f"another bakeoff (process {pid}) runs servers here: they disturb each other's measurements")

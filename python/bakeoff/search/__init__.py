@@ -1,1 +1,1 @@
-"""Which of many? The first slow build, and the options that made the difference (docs/bisect.md)."""
+"""Which of many? The first slow build, and the options that made the difference (docs/reference/bisect.md)."""

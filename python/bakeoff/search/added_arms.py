@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
 from bakeoff.results import RunDirectory
-from bakeoff.run.arms import prepare_arms
+from bakeoff.run.arms import download_reporter, prepare_arms
 from bakeoff.run.epoch import Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
-from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import Before, check_setups, check_versions, setup_digests, versions_of
 from bakeoff.search.model import search_of
 from bakeoff.servers import ServerMemory
@@ -26,7 +25,7 @@ class Joining:
     Attributes:
         loader: its engine is closed.
         before: what the run had measured before it was resumed.
-        reloads: loads that it had made before and that are made again here; each is removed once it is made.
+        reloads: earlier loads that must be made again; removed once made.
     """
 
     memory: ServerMemory
@@ -36,8 +35,8 @@ class Joining:
     reloads: set[str] = field(default_factory=set)
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
-        """Install the study's last arm; return the tools with it."""
-        alone = study.model_copy(update={"arms": study.arms[-1:]})
+        """Install the study's last arm and return the tools with it."""
+        alone = study.with_arms(study.arms[-1:])
         reporter = download_reporter(tools.listener, tools.stop)
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)
         check_versions(self.before, versions_of(setups))
@@ -47,9 +46,8 @@ class Joining:
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
         """Load what these arms lack of a build into the tools' snapshots.
 
-        Returns why an arm cannot be loaded, which discards the epoch, and the wall seconds of repeated loads. Loads of
-        settings
-        are removed after their epoch: hardly any combination is measured twice.
+        Returns why an arm cannot be loaded, which discards the epoch, and the wall seconds of repeated loads. Loads for
+        settings are removed after their epoch, since hardly any combination is measured twice.
         """
         needed = [setup for setup in tools.setups if setup.arm.name in arms]
         if search_of(tools.study).settings:

@@ -1,7 +1,7 @@
-"""Which setting explains the difference between two arms of a run: the settings that differ, and their search.
+"""Find the settings in which two arms of a run differ, and make the study that searches them.
 
 Two arms differ in options, environment, data, connection, and perhaps in binaries. The search (`search/guilty.py`)
-measures the baseline beside arms that have some of the contender's values. What other binaries change besides their
+measures the baseline beside arms with some of the contender's values. What other binaries change besides their
 defaults is one more setting, `server`, which only the contender itself has.
 """
 
@@ -13,15 +13,12 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.plan.workloads import workload_names
 from bakeoff.search.model import SERVER, Search, Setting, key_of
-from bakeoff.spec import Arm, Origin, Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.differences import DifferenceOrigin, differences, same_value, variable_of
 from bakeoff.stats.model import Analysis, Frozen
 
-DOCUMENT = "attribution.json"
-"""In the run directory of a search: the `Attribution` that it was made for."""
-
-FOLDER = "explain/attribute"
-"""Below the run directory that is explained: the run directories of searches."""
+DOCUMENT = "attribution.json"  # in the run directory of a search: the `Attribution` that it was made for
+FOLDER = "explain/attribute"  # below the run directory that is explained: the run directories of searches
 
 SETTINGS_MAX = 100
 
@@ -51,7 +48,7 @@ class Attribution(Frozen):
 
     Attributes:
         settings: those that can be told apart; `server` is last if the binaries differ, too.
-        left_out: reason -> settings that differ, too, and are part of `server`.
+        left_out: by reason, other settings that differ; they are part of `server`.
     """
 
     baseline: str
@@ -60,7 +57,7 @@ class Attribution(Frozen):
     left_out: dict[str, tuple[str, ...]] = {}
 
     def without(self, reasons: Mapping[str, str]) -> "Attribution":
-        """Return this with some settings left out: factor -> reason."""
+        """Leave out settings for a reason, by factor."""
         left_out = dict(self.left_out)
         for setting in self.settings:
             if reason := reasons.get(setting.factor):
@@ -70,15 +67,13 @@ class Attribution(Frozen):
 
 
 def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[str, Mapping[str, str]]) -> Attribution:
-    """Find the settings in which two arms differ.
-
-    `variables` has the global variables of both, by arm name; an arm without them has only what was typed.
+    """Find the settings in which two arms differ, by their global variables as far as these are known.
 
     Raises:
         SpecError: one of them was running already, or nothing differs.
     """
     for arm in (baseline, contender):
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             raise SpecError(
                 f"attribute: {arm.label} is a running server, whose settings bakeoff does not change.",
                 hint="Compare two servers that bakeoff starts.",
@@ -98,7 +93,7 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
     ]
     left_out: dict[str, list[str]] = {}
     if server:
-        pair = study.model_copy(update={"arms": (baseline, contender)})
+        pair = study.with_arms((baseline, contender))
         found += _other_defaults(pair, mine, theirs, {each.name for each in found}, left_out)
     if not found and not server:
         raise SpecError(f"attribute: no setting differs between {baseline.label} and {contender.label}.")
@@ -114,7 +109,7 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
 
 
 def _binaries(arm: Arm) -> object:
-    plain = arm.server.model_copy(update={"options": (), "env": ()})
+    plain = arm.server.with_settings(options=(), env=())
     return (plain, arm.slowdown_percent)
 
 
@@ -175,7 +170,7 @@ def _other_defaults(
     known: set[str],
     left_out: dict[str, list[str]],
 ) -> list[Setting]:
-    """Settings that nobody typed, that both servers know with different values, and that can matter."""
+    """Find settings that nobody typed, that both servers know with different values, and that can matter."""
     baseline, contender = pair.arms
     off = ("binlog_", "gtid_") if {mine.get("log_bin"), theirs.get("log_bin")} <= {"OFF", "0"} else ()
     in_files = {variable_of(name) for arm in pair.arms for name in arm.server.cnf_options}
@@ -210,7 +205,7 @@ def _rank(variable: str) -> int | None:
 
 
 def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
-    """Both values as an option takes them; of lists only what both servers know. None if nothing is left."""
+    """Return both values as an option takes them, without flags that only one server knows; None if nothing is left."""
     if name == "optimizer_switch":
         ours, others = (dict(flag.partition("=")[::2] for flag in text.split(",")) for text in (mine, theirs))
         changed = [flag for flag in ours if flag in others and ours[flag] != others[flag]]
@@ -224,7 +219,7 @@ def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
 
 
 def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget_s: float) -> Study:
-    """Return the study that searches these settings, in the cell in which the two arms differ most by their verdicts.
+    """Return the study that searches these settings, in the cell with the largest difference that was claimed.
 
     Raises:
         SpecError: fewer than two settings differ.
@@ -242,9 +237,7 @@ def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget
     return study.model_copy(
         update={
             "title": f"{baseline.label} to {contender.label}",
-            "arms": tuple(
-                arm.model_copy(update={"name": name}) for arm, name in zip((baseline, contender), names, strict=True)
-            ),
+            "arms": tuple(arm.renamed(name, arm.label) for arm, name in zip((baseline, contender), names, strict=True)),
             "workloads": (study.workloads[workload],),
             "threads": (threads,),
             "has_target": False,

@@ -1,13 +1,12 @@
 """Searches: what is believed of a study's builds or settings, what its next epoch measures, and when it has ended.
 
-All of it follows from the study and the values so far, so a resumed run goes on as it would have. A search has one
+All of it follows from the study and the values so far, so a resumed run continues as it would have. A search has one
 cell. Every epoch measures the baseline, which is good, and one other arm.
 """
 
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 import numpy as np
 
@@ -25,8 +24,7 @@ from bakeoff.stats.stopping import Decision, Progress
 _LABELLED = 3  # settings that an arm's label names
 _CONFIRMING = 2  # epochs of exactly the named settings: one of two that act only together may look like the cause
 
-Values = Mapping[str, Sequence[float]]
-"""Arm -> log ratios over the baseline, one per valid epoch."""
+Values = Mapping[str, Sequence[float]]  # arm -> log ratios over the baseline, one per valid epoch
 
 
 @dataclass(frozen=True)
@@ -34,13 +32,11 @@ class Believed:
     """What is believed of the builds, or of the settings.
 
     Attributes:
-        probabilities: that a build is the first bad one, or that a setting matters.
-        effects: log ratio of each setting; empty for builds.
-        named: numbers of builds or settings once the search has ended; () with `nothing`. Of several builds all but the
-            last one cannot be measured.
-        whole: the log ratio to be explained.
-        nothing: good and bad do not differ by more than the precision asked for.
-        to_confirm: settings that would be named if the server with these alone had been measured.
+        probabilities: that a build is the first bad one, or that a setting matters. effects: log ratio of each setting;
+        empty for builds. named: builds or settings found, by number, once the search has ended; () with `nothing`. Of
+        several builds only the last could be measured. whole: the log ratio to be explained. nothing: good and bad do
+        not differ by more than the target precision. to_confirm: settings to be named once the server with exactly
+        these has been measured.
     """
 
     probabilities: tuple[float, ...]
@@ -63,7 +59,6 @@ def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -
 
 
 def by_build(search: Search, values: Values) -> dict[int, list[float]]:
-    """Group values by the number of their build."""
     numbers = {arm.name: number for number, arm in enumerate(search.builds)}
     return {numbers[name]: list(own) for name, own in values.items() if name in numbers and own}
 
@@ -118,9 +113,9 @@ def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Belie
 
 
 def _is_nothing(values: Sequence[float], study: Study) -> bool:
-    n, sd = len(values), iv.standard_deviation(values)
-    half_width = iv.precision_half_width(sd, n)
-    return n >= iv.N_MIN and half_width <= study.precision and abs(fmean(values)) < half_width
+    found = iv.moments(values)
+    half_width = iv.precision_half_width(found.sd, found.n)
+    return found.n >= iv.N_MIN and half_width <= study.precision and abs(found.mean) < half_width
 
 
 def search_decision(progress: Progress) -> Decision:
@@ -155,15 +150,14 @@ def search_decision(progress: Progress) -> Decision:
 
 
 def _is_begun(study: Study, values: Values) -> bool:
-    first = values[study.arms[1].name]
-    if len(first) < first_slow_build.EPOCHS_FIRST:
+    first = iv.moments(values[study.arms[1].name])
+    if first.n < first_slow_build.EPOCHS_FIRST:
         return False
-    sd, n = iv.standard_deviation(first), len(first)
-    return bool(search_of(study).builds) or abs(fmean(first)) > iv.precision_half_width(sd, n)
+    return bool(search_of(study).builds) or abs(first.mean) > iv.precision_half_width(first.sd, first.n)
 
 
 def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
-    """Return arms that could not be measured, or did nothing.
+    """Return arms that could not be measured, or completed nothing.
 
     `last_tried`: an epoch has finished since the last arm joined.
     """
@@ -182,17 +176,14 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
         # The build is known, but the difference is not yet shown.
         if first_slow_build.culprits(probabilities, without=without):
             return study.arms[1]
-        return search.builds[first_slow_build.next_build(by_build(search, values), probabilities, without=without)]
+        return search.builds[first_slow_build.next_build(probabilities, without=without)]
     assert believed.beliefs
     epoch = sum(map(len, values.values())) + len(skipped)
     rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))
-    chosen = believed.to_confirm or guilty.next_subset(believed.beliefs, rng, only_all=_never_alone(search))
+    only_all = tuple(each.factor == SERVER for each in search.settings)
+    chosen = believed.to_confirm or guilty.next_subset(believed.beliefs, rng, only_all=only_all)
     same = [arm for arm in study.arms[1:] if subset(study, arm) == chosen and arm.name not in skipped]
     return same[0] if same else arm_with(study, chosen)
-
-
-def _never_alone(search: Search) -> tuple[bool, ...]:
-    return tuple(each.factor == SERVER for each in search.settings)
 
 
 # ---- arms of settings ------------------------------------------------------------------------------------------------
@@ -214,4 +205,4 @@ def arm_with(study: Study, chosen: Sequence[bool]) -> Arm:
         arm = setting.applied(arm, study.arms[1])
     name = arm_names(len(study.arms) + 1)[-1]
     what = ", ".join(each.name for each in bad) if len(bad) <= _LABELLED else f"{len(bad)} of the settings"
-    return arm.model_copy(update={"name": name, "label": f"{name}: {what}"})
+    return arm.renamed(name, f"{name}: {what}")

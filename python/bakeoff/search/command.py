@@ -41,7 +41,7 @@ def bisect(
     Exit codes: 0 found, 6 not decided in the budget.
     """
     specs = [parse_server(text) for text in servers]
-    if running := next((spec for spec in specs if spec.origin is Origin.URL), None):
+    if running := next((spec for spec in specs if spec.is_running), None):
         message = f"bisect: {running} is a running server, which is not restarted."
         raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
     own, tables_data, connection = data_and_connection(data)
@@ -63,7 +63,6 @@ def bisect(
 
 
 def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Search]:
-    """The first and the last build as arms, and all of them."""
     if not _BUILDS_MIN <= len(specs) <= _BUILDS_MAX:
         raise SpecError(
             f"bisect: it takes {_BUILDS_MIN} to {_BUILDS_MAX} builds in order, or one server with --cnf twice.",
@@ -85,7 +84,6 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
 
 
 def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[tuple[Arm, ...], Search]:
-    """The server with the good options and with the slow ones as arms, and in which options these differ."""
     if len(specs) != 1 or len(files) != _FILES:
         raise SpecError(
             "bisect: --cnf takes one server and two files, the good options and the slow ones.",
@@ -106,7 +104,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
             hint="Write bakeoff duel for one option." if len(pairs) == 1 else "Look at groups and names.",
         )
     baseline = form.model_copy(
-        update={"label": f"A: {files[0]}", "server": spec.model_copy(update={"options": tuple(good.items())})}
+        update={"label": f"A: {files[0]}", "server": spec.with_settings(options=tuple(good.items()))}
     )
     last = baseline
     for setting in pairs:

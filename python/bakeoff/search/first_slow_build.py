@@ -1,9 +1,8 @@
 """Bisect a regression by noisy measurements: which build of an ordered list is the first slow one.
 
-Every value is an epoch's log ratio of one build over build 0, which is known to be good; the last build is known to be
-slow. Under 'the culprit is k' the builds before k have mean 0, those from k on have one unknown mean, and all share one
-unknown variance. Flat priors of mean and log variance integrate both out, so nothing is estimated beforehand, and k has
-a flat prior, too:
+Every value is an epoch's log ratio of one build over build 0, which is good; the last build is slow. If k is the
+culprit, builds before k have mean 0, those from k on have one unknown mean, and all share one unknown variance. Flat
+priors of mean and log variance integrate both out, so nothing is estimated beforehand, and k has a flat prior, too:
 
     p(k | values) ~ n_k^(-1/2) RSS_k^(-(n - 1)/2)
 
@@ -24,17 +23,12 @@ from numpy.typing import NDArray
 CONFIDENCE = 0.99
 """Probability of the likeliest culprit at which measuring ends: recorded noise has longer tails than the model's."""
 
-EPOCHS_FIRST = 3
-"""Epochs of the last build, by which the size of the regression and the noise are first known."""
-
-Values = Mapping[int, Sequence[float]]
-"""Build -> its epochs' log ratios over build 0."""
-
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+EPOCHS_FIRST = 3  # epochs of the last build, by which the size of the regression and the noise are first known
+Values = Mapping[int, Sequence[float]]  # build -> its epochs' log ratios over build 0
 
 
 def posterior(values: Values, builds: int) -> NDArray[np.float64]:
-    """Probability that each build is the first slow one. Needs `EPOCHS_FIRST` values of the last build."""
+    """Return the probability that each build is the first slow one. Needs `EPOCHS_FIRST` values of the last build."""
     sums = np.zeros((3, builds))  # of values: their number, sum and squares
     for build, of_build in values.items():
         sums[:, build] = len(of_build), math.fsum(of_build), math.fsum(value * value for value in of_build)
@@ -50,9 +44,9 @@ def posterior(values: Values, builds: int) -> NDArray[np.float64]:
 
 
 def culprits(probabilities: NDArray[np.float64], *, without: Collection[int] = ()) -> tuple[int, ...] | None:
-    """Return the first slow build once it is likely enough; None before that.
+    """Return the first slow build once it is likely enough, else None.
 
-    Builds `without` a measurement right before the first slow one may be it as well.
+    Builds `without` a measurement just before it may be the culprit as well.
     """
     last = int(probabilities.argmax())
     while last in without:
@@ -63,48 +57,13 @@ def culprits(probabilities: NDArray[np.float64], *, without: Collection[int] = (
     return tuple(range(first, last + 1)) if probabilities[first : last + 1].sum() >= CONFIDENCE else None
 
 
-def next_build(
-    values: Values,
-    probabilities: NDArray[np.float64],
-    *,
-    without: Collection[int] = (),
-) -> int:
-    """Return the build whose next epoch is expected to be most informative about the culprit."""
-    builds = len(probabilities)
-    slow = np.minimum(np.cumsum(probabilities), 1.0)  # probability that each build is slow
-    shares, of_build = np.unique(slow, return_inverse=True)  # equal ones tie, and the first of them is taken
-    bits = _information(shares, _distance(values, probabilities))[of_build]
-    # The last build shows the difference alone, which is the next question when no other can be measured.
-    bits[[0, *without]], bits[builds - 1] = -1.0, -0.5
-    return int(np.argmax(bits))
+def next_build(probabilities: NDArray[np.float64], *, without: Collection[int] = ()) -> int:
+    """Return the build whose next epoch is expected to be most informative about the culprit.
 
-
-def _distance(values: Values, probabilities: NDArray[np.float64]) -> float:
-    best = int(probabilities.argmax())
-    slow = np.array([value for build, own in values.items() if build >= best for value in own])
-    fast = np.array([value for build, own in values.items() if build < best for value in own])
-    residuals = float(((slow - slow.mean()) ** 2).sum() + (fast**2).sum())
-    sd = math.sqrt(residuals / max(slow.size + fast.size - 1, 1))
-    return abs(float(slow.mean())) / max(sd, 1e-12)
-
-
-def _information(shares: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
-    """Bits that one normal value gives about whether its mean is 0 or `distance`, the latter with this probability.
-
-    The entropy of that question less its expected entropy after the value, by Gauss-Hermite quadrature.
+    The information of a value is symmetric and concave in the probability that its build is slow, so it is the build
+    that is as likely slow as not.
     """
-    left = np.zeros(len(shares))
-    with np.errstate(divide="ignore"):
-        before = np.log(shares) - np.log1p(-shares)  # infinite where nothing is asked, which gives 0 bits
-    for probability, mean in ((1 - shares, 0.0), (shares, distance)):
-        value = mean + _NODES
-        odds = before[:, None] + np.clip(distance * value - distance**2 / 2, -600, 600)
-        with np.errstate(over="ignore"):
-            after = 1 / (1 + np.exp(-odds))
-        left += probability * (_entropy(after) @ _WEIGHTS) / math.sqrt(2 * math.pi)
-    return _entropy(shares) - left
-
-
-def _entropy(share: NDArray[np.float64]) -> NDArray[np.float64]:
-    inside = np.clip(share, 1e-300, 1 - 1e-16)
-    return -(inside * np.log2(inside) + (1 - inside) * np.log2(1 - inside))
+    uneven = np.abs(np.cumsum(probabilities) - 0.5)
+    # The last build shows the difference alone, which is the next question when no other can be measured.
+    uneven[[0, *without]], uneven[-1] = 2.0, 1.0
+    return int(uneven.argmin())

@@ -1,10 +1,10 @@
-"""Group testing by noisy measurements: which few of many differing options explain a difference.
+"""Search which few of many differing options explain a difference.
 
 Every value is an epoch's log ratio of an arm that has some of the options at their second value, over the baseline that
 has none. Effects add up: value = sum of the effects of those options + noise. An option matters with a small prior
-probability, then its effect is normal about 0; the noise has one unknown variance. Effects and variance integrate out
-(normal and inverse gamma), so a set of options has a closed likelihood. The posterior is over sets: those reached from
-the likeliest ones by adding, removing or exchanging one option, until none is new.
+probability, and then its effect is normal about 0; the noise has one unknown variance. Effects and variance integrate
+out (normal and inverse gamma), so a set of options has a closed likelihood. The posterior is over sets: those reached
+from the likeliest ones by adding, removing or exchanging one option, until none is new.
 
 Assumes: few options matter, effects add up (in logarithms), epochs independent and roughly normal.
 Source: D. Madigan, A. E. Raftery, Model selection and accounting for model uncertainty in graphical models using
@@ -22,17 +22,10 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-CONFIDENCE = 0.97
-"""Probability of the named options at which measuring ends."""
-
-GUILTY_EXPECTED = 2.0
-"""Options that are expected to matter before anything is measured, however many there are."""
-
-SMALL_SHARE = 0.1
-"""Share of the whole difference below which effects are not looked for."""
-
-GUILTY_MAX = 8
-"""Most options of one set."""
+CONFIDENCE = 0.97  # probability of the named options at which measuring ends
+GUILTY_EXPECTED = 2.0  # options that are expected to matter before anything is measured, however many there are
+SMALL_SHARE = 0.1  # share of the whole difference below which effects are not looked for
+GUILTY_MAX = 8  # most options of one set
 
 _NOISE, _NOISE_EPOCHS = 0.01, 2.0
 """Standard deviation of an epoch before anything is known about this machine, and how many epochs that is worth."""
@@ -41,8 +34,7 @@ _KEPT = 3000
 _ROUNDS = GUILTY_MAX
 _STARTS = 6
 
-Design = Sequence[Sequence[bool]]
-"""One row per value: which options had their second value."""
+Design = Sequence[Sequence[bool]]  # one row per value: which options had their second value
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class Beliefs:
         inside: a row per set: whether it has each option.
         means: a row per set: the effect of each option, log ratio; 0 for those it lacks.
         within: covariance of the effects in a set, mean over the sets.
-        small: a log ratio below which an effect is not looked for.
+        small: log ratio below which an effect is ignored.
     """
 
     weights: NDArray[np.float64]
@@ -84,7 +76,7 @@ class Beliefs:
         return apart.T @ (self.weights[:, None] * apart) + self.within
 
     def named(self) -> tuple[int, ...] | None:
-        """Return the options that matter, once it is likely enough that they do and no other does; None before that.
+        """Return the options that matter once it is likely enough that they do and no other does, else None.
 
         A set speaks against that if it lacks one of them, or has another whose effect is `SMALL_SHARE` of the whole.
         """
@@ -96,12 +88,7 @@ class Beliefs:
 
 
 def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
-    """Return the posterior over sets of options.
-
-    Args:
-        design: one row per value; in the first rows every option has its second value.
-        values: log ratios over the baseline.
-    """
+    """Return the posterior over sets of options. In the first rows of `design` every option has its second value."""
     scores = _Scores(np.array(design, dtype=np.float64), np.array(values))
     found: dict[tuple[int, ...], float] = {}
     fresh = {(), *((option,) for option in range(scores.options))}
@@ -121,14 +108,14 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
     return Beliefs(weights, *scores.effects(sets, weights), scores.small)
 
 
-def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[bool] = ()) -> tuple[bool, ...]:
+def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[bool]) -> tuple[bool, ...]:
     """Return the options to have their second value in the next epoch: those whose sum of effects is least known.
 
-    For normal beliefs that value is the most informative. Options that make no difference to that are drawn. An option
-    of `only_all` has its second value only when all others have it, too.
+    For normal beliefs that value is the most informative. Options that make no difference to it are drawn. An option
+    of `only_all` has its second value only if all others have it, too.
     """
     spread, best, best_value = found.covariance, np.zeros(found.options), -1.0
-    fixed = np.array(only_all, dtype=np.bool_) if only_all else np.zeros(found.options, dtype=np.bool_)
+    fixed = np.array(only_all, dtype=np.bool_)
     if fixed.any():
         best, best_value = np.ones(found.options), float(spread.sum())
     for _ in range(_STARTS):
@@ -157,7 +144,7 @@ def _neighbours(members: tuple[int, ...], options: int) -> Iterable[tuple[int, .
 
 
 class _Scores:
-    """Log posterior weights of sets, by the sums that they need."""
+    """Log posterior weights of sets."""
 
     def __init__(self, design: NDArray[np.float64], values: NDArray[np.float64]) -> None:
         self.options = design.shape[1]
@@ -171,7 +158,6 @@ class _Scores:
         self._odds = math.log(share / (1 - share))
 
     def of(self, sets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
-        """The log weight of each set."""
         found: dict[tuple[int, ...], float] = {}
         for rows, members in _by_size(sets):
             inner, sums = self._inner(members), self._sums[members]
@@ -185,7 +171,7 @@ class _Scores:
     def effects(
         self, sets: Sequence[tuple[int, ...]], weights: NDArray[np.float64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
-        """`inside`, `means` and `within` of `Beliefs`."""
+        """Return `inside`, `means` and `within` of `Beliefs`."""
         inside = np.zeros((len(sets), self.options), dtype=np.bool_)
         means, within = np.zeros(inside.shape), np.zeros((self.options, self.options))
         for rows, members in _by_size(sets):

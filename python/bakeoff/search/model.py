@@ -1,4 +1,4 @@
-"""What a search asks: which of some builds is the first slow one, or which of some settings matter."""
+"""What a search asks: which build is the first slow one, or which settings matter."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -6,8 +6,7 @@ from typing import ClassVar
 from bakeoff.spec import Arm, Frozen, Question, Study
 from bakeoff.stats.differences import variable_of
 
-SERVER = "server"
-"""Factor of what the binaries change besides their settings."""
+SERVER = "server"  # factor of what the binaries change besides their settings
 
 
 class Setting(Frozen):
@@ -17,7 +16,7 @@ class Setting(Frozen):
         factor: `option.NAME`, `env.NAME`, `data`, `connection` or `server`.
         good, bad: both values as a reader sees them.
         pairs: what replaces every option (or variable) of that name; () removes it.
-        declared: somebody typed it; otherwise the two versions have different defaults.
+        declared: typed by somebody, not just another version's default.
     """
 
     factor: str
@@ -33,11 +32,10 @@ class Setting(Frozen):
 
     @property
     def shown(self) -> str:
-        """`name: good → bad`."""
         return f"{self.name}: {self.good} → {self.bad}" if self.good or self.bad else self.name
 
     def applied(self, arm: Arm, bad: Arm) -> Arm:
-        """Return an arm with the bad value of this setting; of `server` the bad arm itself."""
+        """Return an arm with the bad value of this setting; for `server`, the bad arm itself."""
         kind, _, name = self.factor.partition(".")
         if kind == SERVER:
             return bad
@@ -46,7 +44,7 @@ class Setting(Frozen):
         field = "options" if kind == "option" else kind
         kept = [pair for pair in getattr(arm.server, field) if key_of(kind, pair[0]) != key_of(kind, name)]
         server = arm.server.model_copy(update={field: (*kept, *self.pairs)})
-        return arm.model_copy(update={"server": server})
+        return arm.with_server(server)
 
     def is_bad(self, arm: Arm, bad: Arm) -> bool:
         """Whether an arm other than the bad one has the bad value."""
@@ -60,7 +58,7 @@ class Setting(Frozen):
 
 
 def key_of(kind: str, name: str) -> str:
-    """Return what is set: the variable of an option, or the environment variable itself."""
+    """Return the variable that an option sets, or the environment variable itself."""
     return variable_of(name) if kind == "option" else name
 
 
@@ -80,7 +78,6 @@ class Search(Question):
     settings: tuple[Setting, ...] = ()
 
     def map_arms(self, change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Search":
-        """Return the search with its builds changed."""
         return self.model_copy(update={"builds": change(self.builds)})
 
 

@@ -1,12 +1,11 @@
-"""The first slow build, or the options that matter, as a question: every epoch measures what tells most about it."""
+"""The first slow build, or the settings that matter, as a question: every epoch measures what tells most about it."""
 
 from contextlib import AbstractContextManager, nullcontext
 
 from bakeoff import spec
 from bakeoff.errors import ExitCode
 from bakeoff.plan import Plan
-from bakeoff.report.context import Context
-from bakeoff.report.question import Finish
+from bakeoff.report.context import Context, Finish
 from bakeoff.report.view import Conclusion
 from bakeoff.search import sections
 from bakeoff.search.bisection import search_decision

@@ -1,12 +1,11 @@
-"""What a search has found: the first bad build of a list, or the settings that explain a difference."""
+"""What a search found: the first bad build, or the settings that explain a difference."""
 
 from collections.abc import Iterator
 
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
-from bakeoff.report.view import Fold, Prose, Row, Section, Table
+from bakeoff.report.context import Context, Place, SectionSource
+from bakeoff.report.view import Column, Fold, Prose, Section, Table
 from bakeoff.results import RunDirectory, list_runs
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
@@ -28,7 +27,6 @@ class Bisected(Frozen):
     Attributes:
         named: the first changed build, or the options that matter; None if not decided.
         nothing: good and bad do not differ.
-        probabilities: of every build or option.
     """
 
     named: tuple[str, ...] | None
@@ -37,14 +35,13 @@ class Bisected(Frozen):
 
 
 def believed_of(context: Context) -> Believed | None:
-    """Return what a bisection's run says of its builds or options; None if nothing was measured."""
+    """Return the beliefs about builds or options; None if nothing was measured."""
     last_tried = bool(context.outcomes) and context.study.arms[-1].name in context.outcomes[-1].start_order
     skipped = skipped_arms(context.study, context.values, last_tried=last_tried)
     return beliefs_of(context.study, context.values, skipped=skipped)
 
 
 def question(context: Context) -> str:
-    """`Which of 9 builds is the first slow one?`."""
     search = search_of(context.study)
     if search.builds:
         return f"With which of {len(search.builds)} builds did the throughput change?"
@@ -52,7 +49,6 @@ def question(context: Context) -> str:
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """Return the answer in two sentences."""
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return ("Nothing was measured yet.",)
@@ -62,7 +58,6 @@ def lead(context: Context) -> tuple[str, ...]:
 
 
 def bisection_section(context: Context) -> Section | None:
-    """List the builds or options; None if the run is not a bisection or has measured nothing."""
     if not isinstance(context.study.question, Search):
         return None
     search, believed = search_of(context.study), believed_of(context)
@@ -129,30 +124,24 @@ def _of_builds(context: Context, search: Search, believed: Believed) -> str:
 
 
 def _builds_table(context: Context, search: Search, believed: Believed) -> Table:
-    of_builds = by_build(search, context.values)
-    rows, left_out = [], 0
-    for number, arm in enumerate(search.builds):
-        values, share = of_builds.get(number, []), believed.probabilities[number]
-        if number and not values and share < _ROWS_LEAST:
-            left_out += 1
-            continue
-        estimate = iv.estimate_of(values, iv.live_interval)
-        measured = numbers.change(estimate.mean, estimate.interval.half_width) if values else "–"
-        rows.append(
-            Row.of(
-                arm.label,
-                "good" if not number else measured,
-                str(context.analysis.epochs_used if not number else len(values)),
-                "–" if not number else _probability(share),
-                slot=context.slots.get(arm.name),
-            )
-        )
-    note = f"In the order given; not shown are builds that were neither measured nor are likely ({left_out})."
-    return Table(
-        id="bisection",
-        columns=("build", "throughput", "restarts", "first changed"),
-        rows=tuple(rows),
-        note=note if left_out else "In the order given.",
+    values = {number: found for number, found in by_build(search, context.values).items() if found}
+    shares = believed.probabilities
+    shown = [at for at in range(len(search.builds)) if not at or at in values or shares[at] >= _ROWS_LEAST]
+
+    def throughput(at: int) -> str:
+        estimate = iv.estimate_of(values.get(at, []), iv.live_interval)
+        return numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "–"
+
+    left_out = len(search.builds) - len(shown)
+    return Table.of(
+        "bisection",
+        shown,
+        Column("build", lambda at: search.builds[at].label),
+        Column("throughput", lambda at: throughput(at) if at else "good"),
+        Column("restarts", lambda at: len(values.get(at, [])) if at else context.analysis.epochs_used),
+        Column("first changed", lambda at: _probability(shares[at]) if at else "–"),
+        slot=lambda at: context.slots.get(search.builds[at].name),
+        note=f"In the order given, without unlikely builds ({left_out})." if left_out else "In the order given.",
     )
 
 
@@ -183,17 +172,22 @@ def _of_settings(context: Context, search: Search, believed: Believed) -> str:
 
 def _settings_table(search: Search, believed: Believed, *, name: str = "bisection") -> Table:
     shares, effects, half = believed.probabilities, believed.effects, believed.whole.interval.half_width
-    rows = []
-    for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):
-        share = shares[each]
-        is_out = share <= 1 - CONFIDENCE or believed.named is not None
-        answer = "yes" if share >= CONFIDENCE else "no" if is_out else "open"
-        effect = numbers.change(effects[each] / share, half) if share > 1 - CONFIDENCE else "–"
-        rows.append(Row.of(search.settings[each].shown, answer, effect, _probability(share)))
-    return Table(
-        id=name,
-        columns=("setting", "matters", "throughput", "probability"),
-        rows=tuple(rows),
+
+    def answer(at: int) -> str:
+        if shares[at] >= CONFIDENCE:
+            return "yes"
+        return "no" if shares[at] <= 1 - CONFIDENCE or believed.named is not None else "open"
+
+    def effect(at: int) -> str:
+        return numbers.change(effects[at] / shares[at], half) if shares[at] > 1 - CONFIDENCE else "–"
+
+    return Table.of(
+        name,
+        sorted(range(len(shares)), key=lambda at: (-shares[at], at)),
+        Column("setting", lambda at: search.settings[at].shown),
+        Column("matters", answer),
+        Column("throughput", effect),
+        Column("probability", lambda at: _probability(shares[at])),
         note="Throughput: what the setting does if it does anything. Assumes that effects multiply and that few "
         f"settings have any; one below {SMALL_SHARE:.0%} of the whole difference is not looked for.",
     )
@@ -203,7 +197,6 @@ def _settings_table(search: Search, believed: Believed, *, name: str = "bisectio
 
 
 def attribution_section(context: Context) -> Section | None:
-    """Show which setting explains a difference, or else the settings that differ."""
     found = _searches(context)
     claimed = dict.fromkeys(each.contender for each in context.primary if each.verdict.claims)
     return Section.of(
@@ -220,7 +213,7 @@ _Searches = dict[tuple[str, str], tuple[Attribution, RunDirectory]]
 
 
 def _searches(context: Context) -> _Searches:
-    """Find the newest search for every (baseline, contender); one that was interrupted only if there is no other."""
+    """Find the newest search for every (baseline, contender); an interrupted one only if there is no other."""
     found = []
     for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}"):
         run = RunDirectory(path.parent)
@@ -252,11 +245,9 @@ def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Sectio
     labels = context.labels[asked.baseline], context.labels[asked.contender]
     (cell,) = inner.cells
     where = f"{inner.cell_title(cell)}: " if len(context.cells) > 1 else ""
-    rows = tuple(Row.of(name, reason) for reason, names in asked.left_out.items() for name in names)
+    rows = [(name, reason) for reason, names in asked.left_out.items() for name in names]
     names = _id(asked.baseline, asked.contender)
-    left_out = Table(
-        id=f"settings-left-out-{names}", columns=("setting", "not separated because"), rows=rows, all_text=True
-    )
+    left_out = Table.listed(f"settings-left-out-{names}", ("setting", "not separated because"), rows)
     return Section.of(
         f"{labels[1]} over {labels[0]}",
         Prose(text=where + " ".join(lead(inner))),
@@ -291,7 +282,4 @@ def _id(*words: str) -> str:
     return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
 
 
-SECTIONS = (
-    SectionSource(Place.ANSWER, bisection_section),
-    SectionSource(Place.CAUSES, attribution_section),
-)
+SECTIONS = (SectionSource(Place.ANSWER, bisection_section), SectionSource(Place.CAUSES, attribution_section))

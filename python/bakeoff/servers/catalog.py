@@ -315,21 +315,15 @@ def _read(text: str, where: str) -> Catalog:
             f"{where}: format is {raw.get('format')!r}; this bakeoff reads format {FORMAT}.",
             hint=f"Write format = {FORMAT}.",
         )
-    tables = {key: _tables(raw, key, where) for key in ("server", "capability")}
+    for key in ("server", "capability"):
+        if not isinstance(raw.get(key, []), list) or not all(isinstance(each, dict) for each in raw.get(key, [])):
+            raise SpecError(f"{where}: {key} is not a list of tables.", hint=f"Write [[{key}]], with two brackets.")
     try:
-        return Catalog.model_validate({"entries": tables["server"], "capabilities": tables["capability"]})
+        return Catalog.model_validate({"entries": raw.get("server", []), "capabilities": raw.get("capability", [])})
     except ValidationError as problem:
         first = problem.errors()[0]
-        path = first["loc"]
-        key = "server" if path and path[0] == "entries" else "capability"
-        index = path[1] if len(path) > 1 and isinstance(path[1], int) else 0
-        name = tables[key][index].get("name", f"number {index + 1}")
-        field = ".".join(str(part) for part in path[2:])
+        key = "server" if first["loc"][0] == "entries" else "capability"
+        index = int(first["loc"][1])
+        name = raw[key][index].get("name", f"number {index + 1}")
+        field = ".".join(str(part) for part in first["loc"][2:])
         raise SpecError(f"{where}: {key} {name}: {field}: {first['msg']}.".replace(": :", ":")) from None
-
-
-def _tables(raw: dict[str, Any], key: str, where: str) -> list[dict[str, Any]]:
-    found = raw.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise SpecError(f"{where}: {key} is not a list of tables.", hint=f"Write [[{key}]], with two brackets.")
-    return found

@@ -130,9 +130,7 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
         env = {"PATH": "/usr/bin:/bin", **installation.environment}
         launch = prepare(installation, options, env, [scratch], feeds=True)
         try:
-            result = run(
-                launch.argv, launch.identity, env=launch.env, cwd=scratch, log=log, stdin=script, timeout_s=180
-            )
+            result = run(launch.argv, launch.identity, env=launch.env, cwd=scratch, log=log, stdin=script, limit_s=180)
         except BaseException:
             if launch.container:  # only its client was killed
                 with suppress(ServerError):

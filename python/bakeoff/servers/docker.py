@@ -187,8 +187,8 @@ def _call(engine: str, *arguments: str, watch: Callable[[], None] = lambda: None
     command, limit_s = [engine, *arguments], _LIMITS_S.get(arguments[0], _LIMIT_S)
     try:
         return run_as_us(command, watch=watch, limit_s=limit_s)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 1, "", f"no answer within {limit_s:g} s")
+    except ServerError as error:
+        return subprocess.CompletedProcess(command, 1, "", error.message)
 
 
 def _must(answer: "subprocess.CompletedProcess[str]", image: str, failure: str) -> str:

@@ -181,14 +181,9 @@ def file_name(name: str, address: str) -> str:
         raise SpecError(f"server {name}: not a valid URL.", hint="Write https:// or http://.") from None
     if parts.scheme not in ("https", "http", "file"):
         raise SpecError(f"server {name}: unknown scheme {parts.scheme}://.", hint="Write https:// or http://.")
-    if "@" in parts.netloc:
+    if "@" in parts.netloc or parts.query:
         raise SpecError(
-            f"server {name}: the URL has an account, which bakeoff does not send.",
-            hint="Download the file yourself and write tarball:FILE.",
-        )
-    if parts.query:
-        raise SpecError(
-            f"server {name}: the URL has a query, which may be a key and would appear in the report.",
+            f"server {name}: the URL has an account or a query, which may be secret and would appear in the report.",
             hint="Download the file yourself and write tarball:FILE.",
         )
     return PurePosixPath(parts.path).name or "download"

@@ -72,7 +72,7 @@ _LOADERS = (
 
 
 _LIBRARY_PACKAGES = {
-    "libaio.so.1": "libaio1",
+    "libaio.so.1": "libaio1 (on Debian 13 and Ubuntu 24.04: libaio1t64, then link libaio.so.1 to its libaio.so.1t64)",
     "libnuma.so.1": "libnuma1",
     "libncurses.so.5": "libncurses5",
     "libtinfo.so.5": "libtinfo5",
@@ -84,7 +84,6 @@ _LIBRARY_PACKAGES = {
     "liburing.so.2": "liburing2",
     "libnsl.so.1": "libnsl2",
 }
-_RENAMED = {"libaio1": " (on Debian 13 and Ubuntu 24.04: libaio1t64, then link libaio.so.1 to its libaio.so.1t64)"}
 
 
 def detect(path: Path) -> Layout:
@@ -125,10 +124,8 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     environment = {"LD_LIBRARY_PATH": str(libaio)} if libaio and not loader else {}
     argv: tuple[str, ...] = (str(daemon),)
     if loader and root:
-        libraries = [
-            each for each in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu") if each.is_dir()
-        ]
-        argv = (str(loader), "--library-path", ":".join(str(each) for each in libraries), *argv)
+        libraries = (root / each / "x86_64-linux-gnu" for each in ("lib", "usr/lib"))
+        argv = (str(loader), "--library-path", ":".join(str(each) for each in libraries if each.is_dir()), *argv)
     return Layout(
         basedir=basedir,
         argv=argv,
@@ -369,7 +366,7 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
         own_folder = [f"--datadir={datadir}"] if "--help" in arguments else []
         argv = [*layout.argv, "--no-defaults", *own_folder, *arguments]
         env = {"PATH": "/usr/bin:/bin", **layout.environment}
-        answer = run(argv, identity, env=env, cwd=datadir, log=temporary / "answer", timeout_s=60)
+        answer = run(argv, identity, env=env, cwd=datadir, log=temporary / "answer", limit_s=60)
     if answer.returncode != 0 and must_succeed:
         raise _why_not(asked_for, layout.daemon, answer.returncode, answer.stderr + answer.stdout)
     return answer.stdout
@@ -384,10 +381,8 @@ def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffE
 
 def _lacks(who: str, library: str) -> HostError:
     package = _LIBRARY_PACKAGES.get(library)
-    install_it = f"Run: apt-get install {package}{_RENAMED.get(package, '')}" if package else ""
-    return HostError(
-        f"{who} needs {library}, which is missing here.", hint=install_it or "Install the package that has it."
-    )
+    hint = f"Run: apt-get install {package}" if package else "Install the package that has it."
+    return HostError(f"{who} needs {library}, which is missing here.", hint=hint)
 
 
 def lacking(entries: Iterable[Entry]) -> Iterator[HostError]:

@@ -53,9 +53,6 @@ _PACKAGES = {
     "libmimalloc.so.2": "libmimalloc2.0",
     "libmimalloc.so.3": "libmimalloc3",
 }
-_LIBRARY_FOLDERS = (
-    "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib", "/lib",
-)  # fmt: skip
 
 
 def environment(installation: Installation, asked: Mapping[str, str], padding_bytes: int = 0) -> dict[str, str]:
@@ -116,14 +113,11 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
 
 
 def _find_library(name: str) -> Path | None:
-    program = shutil.which("ldconfig", path=SYSTEM_PATH)
-    if program:
+    if program := shutil.which("ldconfig", path=SYSTEM_PATH):
         cache = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
-        for line in cache.splitlines():
-            entry, arrow, file = line.strip().partition(" => ")
-            if arrow and entry.split(" ")[0] == name and "x86-64" in entry:
-                return Path(file)
-    return next((Path(folder) / name for folder in _LIBRARY_FOLDERS if (Path(folder) / name).is_file()), None)
+        found = re.search(rf"^\s*{re.escape(name)} \(.*x86-64.*\) => (.+)$", cache, re.MULTILINE)
+        return Path(found[1]) if found else None
+    return None
 
 
 def folder_of(database: str) -> str:

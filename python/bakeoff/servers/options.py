@@ -20,25 +20,12 @@ from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
 from bakeoff.spec.server_name import REPEATED, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes
 
-OURS = {
-    "datadir": "a data directory",
-    "basedir": "a basedir",
-    "tmpdir": "a temporary folder",
-    "socket": "a socket",
-    "port": "a port",
-    "bind_address": "an address",
-    "pid_file": "a pid file",
-    "log_error": "an error log",
-    "user": "an account",
-    "lc_messages_dir": "a message folder",
-    "language": "a message folder",
-    "character_sets_dir": "a folder of character sets",
-    "plugin_dir": "a plugin folder",
-    "mysqlx_bind_address": "an X address",
-    "mysqlx_port": "an X port",
-    "mysqlx_socket": "an X socket",
-}
-"""Options that bakeoff sets for every server, and what they provide."""
+OURS = (
+    "datadir", "basedir", "tmpdir", "socket", "port", "bind_address", "pid_file", "log_error", "user",
+    "lc_messages_dir", "language", "character_sets_dir", "plugin_dir",
+    "mysqlx_bind_address", "mysqlx_port", "mysqlx_socket",
+)  # fmt: skip
+"""Options that bakeoff sets for every server."""
 
 _FOLDERS = (
     "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories",
@@ -264,7 +251,7 @@ def own_option(name: str, value: str) -> tuple[str, str] | None:
     """Return why bakeoff sets an option itself and what to do instead, or None."""
     plain = stem(name)
     if plain in OURS:
-        return f"bakeoff gives every server {OURS[plain]}", "Leave it out."
+        return "bakeoff sets it for every server", "Leave it out."
     if plain in _FOLDERS:
         return _IN_NO_SNAPSHOT, "Leave it out."
     if plain in _FILES and "/" in value:
@@ -282,12 +269,11 @@ def file_name(name: str, value: str) -> str:
 def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
     for name, value in [*asked.items()]:
         if is_password(name):
-            error = _password_error(target.name, name)
+            done.wrong.append(_password_error(target.name, name))
         elif why := own_option(name, value):
-            error = _refuse(target, name, value, *why)
+            done.wrong.append(_refuse(target, name, value, *why))
         else:
             continue
-        done.wrong.append(error)
         del asked[name]
 
 
@@ -368,10 +354,7 @@ def _isolation(target: Target, rest: dict[str, str], done: Translation) -> None:
     if "tx_isolation" in rest:
         value = rest.pop("tx_isolation")
         done.options["transaction_isolation"] = value
-        done.notes.append(
-            f"tx_isolation={value} became transaction_isolation={value}: "
-            "the variable's old name was never a start-up option"
-        )
+        done.notes.append(f"tx_isolation={value} became transaction_isolation={value}")
 
 
 def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
@@ -416,8 +399,8 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
 
 def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
     """Turn TLS off by `skip_ssl`, or from MySQL 8.4 on by `tls_version=`, unless the build has no TLS."""
-    off = (each for each in rest if is_negated(each) or is_false(rest[each]))
-    name = next((each for each in off if stem(each) == "ssl"), None)
+    off = (each for each in rest if stem(each) == "ssl" and (is_negated(each) or is_false(rest[each])))
+    name = next(off, None)
     if name is None:
         return
     rest.pop(name)
@@ -495,12 +478,8 @@ def _check_value(target: Target, name: str, value: str) -> None:
         raise _refuse(target, name, value, "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
     pooled = "thread_pool_size" in target.known  # Percona Server has MariaDB's thread pool
     if name == "thread_handling" and lowered == "pool-of-threads" and target.family == "mysql" and not pooled:
-        raise _refuse(
-            target,
-            name,
-            value,
-            "the thread pool as an option is MariaDB's and Percona Server's; MySQL 9.7 has thread_pool.so as a plugin",
-        )
+        why = "the thread pool as an option is MariaDB's and Percona Server's; MySQL 9.7 has thread_pool.so as a plugin"
+        raise _refuse(target, name, value, why)
     if name in ("collation_server", "default_collation") and "_0900_" in lowered and not _has_0900(target):
         raise _refuse(target, name, value, "0900 collations came with MySQL 8.0.1 and MariaDB 11.4.5")
     if name == "optimizer_switch" and target.mysql_before(5, 6) and "mrr" in lowered:

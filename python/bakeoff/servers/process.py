@@ -199,57 +199,46 @@ def run(
     cwd: Path,
     log: Path,
     stdin: Path | None = None,
-    timeout_s: float = 120,
+    limit_s: float = 120,
+    watch: Callable[[], None] = lambda: None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a child to its end; it dies with us, or after `timeout_s`. Standard error goes to `log` with `.err` added."""
+    """Run a child to its end. Standard error goes to `log` with `.err` added.
+
+    Args:
+        watch: called four times a second; an exception from it kills the child with its children.
+
+    Raises:
+        ServerError: it cannot be started, or took longer than `limit_s` and was killed.
+    """
     # Two files, because an unbuffered error may land in the middle of a buffered line.
     error_log = log.with_name(f"{log.name}.err")
     with (stdin or Path(os.devnull)).open("rb") as opened:
         child = spawn(argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened)
-    try:
-        status = _wait(child, timeout_s)
-    except subprocess.TimeoutExpired:
-        raise ServerError(
-            f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(error_log)
-        ) from None
-    output, errors = (each.read_text("utf-8", "replace") for each in (log, error_log))
-    return subprocess.CompletedProcess(argv, status, output, errors)
-
-
-def run_as_us(
-    argv: Sequence[str], *, watch: Callable[[], None] = lambda: None, limit_s: float = math.inf
-) -> subprocess.CompletedProcess[str]:
-    """Run a program as ourselves to its end; it dies with us.
-
-    Args:
-        watch: called four times a second; an exception from it ends the program.
-
-    Raises:
-        subprocess.TimeoutExpired: it took longer than `limit_s`. ServerError: it cannot be started.
-    """
-    us = Identity(os.geteuid(), os.getegid(), switch=False)
-    with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
-        log, error_log = Path(folder) / "output", Path(folder) / "errors"
-        child = spawn(argv, us, env=os.environ, cwd=Path(), log=log, error_log=error_log)
-        status = _wait(child, limit_s, watch)
-        output, errors = (each.read_text("utf-8", "replace") for each in (log, error_log))
-    return subprocess.CompletedProcess(argv, status, output, errors)
-
-
-def _wait(child: subprocess.Popen[bytes], limit_s: float, watch: Callable[[], None] = lambda: None) -> int:
     began_s = time.monotonic()
     try:
-        while True:
+        while child.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                return child.wait(_POLL_S)
+                child.wait(_POLL_S)
             watch()
             if time.monotonic() - began_s > limit_s:
-                raise subprocess.TimeoutExpired(child.args, limit_s)
+                what = f"{Path(argv[0]).name} did not end within {limit_s:g} s."
+                raise ServerError(what, log_tail=tail(error_log))
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         raise
+    output, errors = (each.read_text("utf-8", "replace") for each in (log, error_log))
+    return subprocess.CompletedProcess(argv, child.returncode, output, errors)
+
+
+def run_as_us(
+    argv: Sequence[str], *, watch: Callable[[], None] = lambda: None, limit_s: float = math.inf
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as ourselves, as `run` does."""
+    us = Identity(os.geteuid(), os.getegid(), switch=False)
+    with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
+        return run(argv, us, env=os.environ, cwd=Path(), log=Path(folder) / "output", limit_s=limit_s, watch=watch)
 
 
 def tail(file: Path, lines: int = 12) -> str:

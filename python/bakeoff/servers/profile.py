@@ -117,7 +117,10 @@ def settings_for(
         options["plugin_load_add"] = myrocks_library(target)
     if profile is Profile.MATCHED:
         files = whole_number(target, _REDO_FILES, translated.options.get(_REDO_FILES, "2"))
-        options |= _matched(target, memory, engine, max(files, 1)) | _charset(data)
+        options |= _matched(target, memory, engine, max(files, 1))
+        # Temporary tables and functions use the server's charset.
+        named = {"character_set_server": data.charset, "collation_server": data.collation}
+        options |= {name: value for name, value in named.items() if value}
     if data.source:
         options["event_scheduler"] = "OFF"  # the events of a dump must not run beside the load
     options |= _for_barracuda(target, data)
@@ -173,12 +176,6 @@ def _needed(target: Target, connections: int) -> dict[str, str]:
         if target.version < (5, 6, 6) and connections > 50:
             options["back_log"] = str(connections)  # grows by itself since 5.6.6
     return options
-
-
-def _charset(data: Data) -> dict[str, str]:
-    """Make the data's charset the server's default, so that temporary tables and functions use it too."""
-    named = {"character_set_server": data.charset, "collation_server": data.collation}
-    return {name: value for name, value in named.items() if value}
 
 
 def _matched(target: Target, memory: ServerMemory, engine: str, redo_files: int) -> dict[str, str]:
@@ -260,31 +257,22 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
     name, family, version = installation.name, installation.family, installation.version
     check_collations(name, family, version, data, options.get("collation_server"))
     if "COMPRESSION=" in data.table_options and not _catalog().has("page-compression", family, version):
-        raise SpecError(
-            f"server {name} has no page_compression (COMPRESSION=…).",
-            hint="Exclude the combination with where.",
-            field=("data", "table_options", "page_compression"),
-        )
+        raise _unfit(f"server {name} has no page_compression (COMPRESSION=…).", "page_compression")
     algorithm = re.search(r"(?<!PAGE_)COMPRESSION='(\w+)'", data.table_options)
     if algorithm and family == "mariadb":  # a directory, a tarball or an image tells its family only here
-        raise SpecError(
-            f"server {name} is MariaDB, which does not know {algorithm[0]}.",
-            hint=f"Write table_options: PAGE_COMPRESSED=1, and option.innodb_compression_algorithm: {algorithm[1]}.",
-            field=("data", "table_options", "page_compression"),
-        )
+        hint = f"Write table_options: PAGE_COMPRESSED=1, and option.innodb_compression_algorithm: {algorithm[1]}."
+        raise _unfit(f"server {name} is MariaDB, which does not know {algorithm[0]}.", "page_compression", hint)
     page = parse_bytes(options.get("innodb_page_size", "16384"))
     if "compressed" in data.table_options.lower() and page > 16384:
-        raise SpecError(
-            f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, but innodb_page_size is {page}.",
-            field=("data", "table_options", "row_format"),
-        )
+        why = f"ROW_FORMAT=COMPRESSED needs pages of at most 16k, but innodb_page_size is {page}"
+        raise _unfit(f"server {name}: {why}.", "row_format", hint="")
     block = re.search(r"KEY_BLOCK_SIZE=(\d+)", data.table_options)
     if block and int(block[1]) * 1024 > page:
-        raise SpecError(
-            f"server {name}: key_block_size {block[1]} exceeds innodb_page_size {page}.",
-            hint="Exclude the combination with where.",
-            field=("data", "table_options", "key_block_size"),
-        )
+        raise _unfit(f"server {name}: key_block_size {block[1]} exceeds innodb_page_size {page}.", "key_block_size")
+
+
+def _unfit(message: str, table_option: str, hint: str = "Exclude the combination with where.") -> SpecError:
+    return SpecError(message, hint=hint, field=("data", "table_options", table_option))
 
 
 def _check_connections(target: Target, options: Mapping[str, str], connections: int) -> None:
@@ -321,7 +309,8 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
         plain = stem(name)
         if plain in _NOT_VARIABLES or is_limit(name):
             continue
-        wanted = _wanted(name, plain, value)
+        # The value of log_bin is the log's name.
+        wanted = "OFF" if is_negated(name) else "ON" if plain == "log_bin" else value or "ON"
         has = variables.get(plain, variables.get(_OTHER_NAMES.get(plain, ""), None))
         said = option_text(name, value)
         if has is None:
@@ -341,7 +330,7 @@ def same_value(asked: str, has: str) -> bool:
         return True
     try:
         one, other = _number(left), _number(right)
-    except (SpecError, ValueError):
+    except SpecError:
         if "=" in left:  # optimizer_switch: a part of the whole
             return set(left.split(",")) <= set(right.split(","))
         return sorted(left.replace("_", "-").split(",")) == sorted(right.replace("_", "-").split(","))
@@ -353,11 +342,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return float(parse_bytes(text))
-
-
-def _wanted(name: str, plain: str, value: str) -> str:
-    if is_negated(name):
-        return "OFF"
-    if plain == "log_bin":  # the value is the log's name
-        return "ON"
-    return value or "ON"

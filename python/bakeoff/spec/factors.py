@@ -92,7 +92,7 @@ def spoken_charset(connection: Connection) -> str | None:
     charset, collation = connection.charset, connection.collation
     if charset and collation and not of_charset(collation, charset):
         raise SpecError(
-            f"connection_collation {collation} is not of connection_charset {charset}.",
+            f"connection_collation {collation} does not belong to connection_charset {charset}.",
             hint="Leave connection_charset out: the collation implies it.",
             field=("connection", "collation"),
         )
@@ -324,9 +324,7 @@ class ArmParts:
         self._page_compression(settings.get("page_compression", DEFAULT))
         if self.data.source and (said := next((name for name in _SAID_BY_DUMPS if name in settings), None)):
             raise SpecError(
-                f"{said}: tables of a dump are as the dump says.",
-                hint=f"Leave {said} or data out.",
-                field=("data", said),
+                f"{said}: a dump defines its own tables.", hint=f"Leave {said} or data out.", field=("data", said)
             )
         check_texts(self.data, self.connection)
 
@@ -335,9 +333,11 @@ class ArmParts:
             case ("server", "options", str(option)):
                 self._option(option, str(self._pool_bytes(value)) if name == "buffer_pool" else value)
             case ("server", "env", str(variable)):
-                self._env(variable, value)
+                assert self.server
+                self.server = self.server.with_env(variable, value)
             case ("data", "options", str(option)):
-                self._script(option, _READ[name](value) if name in _READ else value)
+                read = _READ[name](value) if name in _READ else value
+                self._data(options=tuple((dict(self.data.options) | {option: read}).items()))
             case ("data", "table_options"):
                 self._table_option(value)
             case ("data", "table_options", str(option)) if option != "compression":
@@ -349,7 +349,7 @@ class ArmParts:
             case ("connection", str(field)):
                 self.connection = Connection.model_validate(self.connection.model_dump() | {field: value})
 
-    def _data(self, **changed: str | None) -> None:
+    def _data(self, **changed: object) -> None:
         self.data = self.data.model_copy(update=changed)
 
     def _page_compression(self, value: str) -> None:
@@ -366,17 +366,8 @@ class ArmParts:
         assert self.server
         self.server = self.server.with_options(**{name: value})
 
-    def _env(self, name: str, value: str) -> None:
-        assert self.server
-        merged = dict(self.server.env) | {name: value}
-        self.server = self.server.model_copy(update={"env": tuple(merged.items())})
-
-    def _script(self, name: str, value: OptionValue) -> None:
-        merged = dict(self.data.options) | {name: value}
-        self.data = self.data.model_copy(update={"options": tuple(merged.items())})
-
     def _table_option(self, text: str) -> None:
-        self.data = self.data.model_copy(update={"table_options": f"{self.data.table_options} {text}".strip()})
+        self._data(table_options=f"{self.data.table_options} {text}".strip())
 
     def _collation(self, name: str, collation: str, settings: Mapping[str, str]) -> None:
         charset_name = name.replace("collation", "charset")
@@ -384,7 +375,7 @@ class ArmParts:
         charset = charset_of(collation) or (stated if stated != DEFAULT else self.data.charset or "utf8mb4")
         if stated not in (DEFAULT, charset):
             raise SpecError(
-                f"collation {collation} is of charset {charset}, not of {stated}.",
+                f"collation {collation} belongs to charset {charset}, not {stated}.",
                 hint=f"Leave {charset_name} out: the collation implies it.",
                 field=("data", name),
             )

@@ -51,7 +51,7 @@ class ServerSpec(Frozen):
         """Return text that `parse_server` reads back, without a URL's password."""
         if self.origin is Origin.CATALOG:
             head = f"{self.flavour}:{self.version}" if self.version else self.flavour
-        elif self.origin is Origin.URL:
+        elif self.is_running:
             head = self.location
         else:
             head = f"{self.origin}:{self.location}"
@@ -68,8 +68,21 @@ class ServerSpec(Frozen):
         return self.origin is Origin.URL
 
     def with_options(self, **options: str) -> Self:
-        merged = dict(self.options) | options
-        return self.model_copy(update={"options": tuple(merged.items())})
+        return self.with_settings(options=tuple((dict(self.options) | options).items()))
+
+    def with_env(self, name: str, value: str) -> Self:
+        return self.with_settings(env=tuple((dict(self.env) | {name: value}).items()))
+
+    def with_settings(
+        self,
+        *,
+        options: tuple[tuple[str, str], ...] | None = None,
+        env: tuple[tuple[str, str], ...] | None = None,
+        cnf_files: tuple[str, ...] | None = None,
+    ) -> Self:
+        """Replace options, environment or cnf files; None keeps them."""
+        given = {"options": options, "env": env, "cnf_files": cnf_files}
+        return self.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -99,7 +112,7 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
         raise SpecError(f"server: a control character (U+{ord(odd[0]):04X}) is in its name.", hint="Remove it.")
     head, *rest = _split_commas(text.strip())
     if not head:
-        raise SpecError("server: nothing was named.", hint="Write mysql:8.0, path:/opt/mysql or mysql://user@host/.")
+        raise SpecError("server: the name is empty.", hint="Write mysql:8.0, path:/opt/mysql or mysql://user@host/.")
     options: dict[str, str] = {}
     env: dict[str, str] = {}
     cnf_files: list[str] = []

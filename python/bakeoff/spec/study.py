@@ -1,17 +1,17 @@
 """The data model of a study: arms, workloads, concurrencies, data, a stopping rule. A duel is the smallest study."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import combinations
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from bakeoff import features
 from bakeoff.errors import SpecError
 from bakeoff.spec.fields import RATE_MAX, Conditions, Frozen, Placement, Sizes
-from bakeoff.spec.server_name import Origin, ServerSpec
+from bakeoff.spec.server_name import ServerSpec
 
 
 class Part(StrEnum):
@@ -210,6 +210,15 @@ class Arm(Frozen):
     connection: Connection = Connection()
     slowdown_percent: float = Field(default=0.0, ge=0.0)
 
+    def renamed(self, name: str, label: str) -> Self:
+        return self.model_copy(update={"name": name, "label": label})
+
+    def with_server(self, server: ServerSpec) -> Self:
+        return self.model_copy(update={"server": server})
+
+    def with_data(self, data: Data) -> Self:
+        return self.model_copy(update={"data": data})
+
 
 class WorkloadFields(Frozen):
     """What a study file and the record of a run both say of a workload."""
@@ -306,7 +315,7 @@ class Study(Sizes, Conditions):
     @property
     def has_running_server(self) -> bool:
         """A running server is not restarted, and its tables outlive the run."""
-        return any(arm.server.origin is Origin.URL for arm in self.arms)
+        return any(arm.server.is_running for arm in self.arms)
 
     @model_validator(mode="after")
     def _consistent(self) -> "Study":
@@ -321,12 +330,11 @@ class Study(Sizes, Conditions):
             raise SpecError("study: it takes at least one workload.")
         return self
 
-    def loaded_from(self, client: str) -> "Study":
-        """Return this study with its client on another host.
+    def with_arms(self, arms: Iterable[Arm]) -> Self:
+        return self.model_copy(update={"arms": tuple(arms)})
 
-        Raises:
-            SpecError: the study asks for something that needs client and servers on one machine.
-        """
+    def loaded_from(self, client: str) -> "Study":
+        """Return this study with its client on another host; SpecError if it needs both on one machine."""
         if not re.fullmatch(r"[^\s-]\S*", client):
             raise SpecError(f"--client {client!r}: expected [USER@]HOST.")
         why = "client and servers are on different hosts"
@@ -345,9 +353,9 @@ class Study(Sizes, Conditions):
 
     def _check_sources(self) -> None:
         with_source = [arm for arm in self.arms if arm.data.source]
-        if remote := next((arm for arm in with_source if arm.server.origin is Origin.URL), None):
+        if remote := next((arm for arm in with_source if arm.server.is_running), None):
             raise SpecError(
-                f"data: {remote.server} is a running server, into which bakeoff loads no dump.",
+                f"data: {remote.server} is a running server, and bakeoff does not load a dump into one.",
                 hint="Leave the data out: a running server is used with its own.",
                 field=("arms", remote.name, "data", "source"),
             )

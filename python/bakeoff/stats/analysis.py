@@ -1,4 +1,4 @@
-"""Analyse a run: from its epochs to everything that its report shows. Equal input gives an equal analysis."""
+"""Analyse a run: from its epochs to everything that its report shows."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
-from bakeoff.results.frame import Frame, Stack
+from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
@@ -24,8 +24,7 @@ from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, arm_sums, client_flag, dropped_flag, latency_ratios, network_flag
 from bakeoff.stats.verdict import AnalysisContext, compare
 
-CONTROL_ALPHA = 0.01
-"""Error share of the control's interval, over all cells together."""
+CONTROL_ALPHA = 0.01  # error share of the control's interval, over all cells together
 
 _UNTRUSTED = Flag(
     kind=FlagKind.UNTRUSTED,
@@ -42,19 +41,18 @@ def analyse(
     kinds: hosts.Kinds = MappingProxyType({}),
     network: Network | None = None,
 ) -> Analysis:
-    """Analyse a run.
+    """Analyse a run. The same input always gives the same analysis.
 
     Args:
-        epochs: all of them, in any order; discarded ones are counted and not used.
-        study: the question.
-        plan: its cells; None to plan anew from the study.
-        ended: how measuring ended. After ABORTED, EXTENDED and RUNNING only the anytime-valid interval is shown.
+        epochs: all epochs, in any order; discarded ones are only counted.
+        plan: None to plan again from the study.
+        ended: after ABORTED, EXTENDED and RUNNING only the anytime-valid interval is shown.
         kinds: kind of machine by host (`bakeoff.results.manifest.kinds_of`).
-        network: between client and servers on different hosts; None if both were on one.
+        network: between client and servers; None if both were on one machine.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)
-    history, sums = run.history, run.sums.frame("epoch")
+    history, sums = run.history, stacked(run.sums, "epoch")
     pairs = by_comparison(history)
     context = _context(study, plan, ended, kinds)
     by_machine = _by_machine(pairs, plan, context)
@@ -62,7 +60,7 @@ def analyse(
     settings = run.undeclared
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
-    still = {} if ended is Stop.RUNNING else stalls(sums, run.waits.frame("epoch"))
+    still = {} if ended is Stop.RUNNING else stalls(sums, stacked(run.waits, "epoch"))
     changed = {(cell, arm): changes_flag(arm, found) for (cell, arm), found in run.changes.items()}
     comparisons = []
     for comparison in compare(pairs, plan, context):
@@ -106,7 +104,7 @@ def analyse(
 def comparisons_so_far(
     history: Sequence[EpochEstimates], study: Study, plan: Plan, *, kinds: hosts.Kinds = MappingProxyType({})
 ) -> tuple[Comparison, ...]:
-    """Judge the comparisons of a run that goes on, without the flags that take more than estimates."""
+    """Judge the comparisons of a run in progress, without the flags that need more than estimates."""
     return compare(by_comparison(history), plan, _context(study, plan, Stop.RUNNING, kinds))
 
 
@@ -145,13 +143,13 @@ def _states_flags(run: "Reduced", plan: Plan) -> dict[tuple[str, str], Flag]:
     cells = {cell.name: cell for cell in plan.cells}
     return {
         (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
-        for state in two_states(run.windows())
+        for state in two_states(stacked(run.windows, "cell"))
         if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ anyway
     }
 
 
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
-    """Whether the control's 99 % intervals (over all its cells together) hold a ratio of 1; None without any."""
+    """Whether the control's 99% intervals, over all its cells together, contain a ratio of 1; None without any."""
     samples = [
         ([pair.value for pair in found], [pair.host for pair in found])
         for (_, contender), found in pairs.items()
@@ -165,7 +163,7 @@ def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | No
 
 
 def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: AnalysisContext) -> dict[str, Estimate]:
-    """Mean over cells of D_e in each epoch that measured them all, by contender; empty with an open loop."""
+    """Mean of D_e over cells in each epoch that measured them all, by contender; empty for an open loop."""
     means: dict[str, Estimate] = {}
     if any(cell.open_loop for cell in plan.cells):
         return means
@@ -191,48 +189,40 @@ def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Sto
 
 # ---- epochs reduced to what an analysis needs, so that many fit in memory --------------------------------------------
 
-_WINDOWED = 1000  # epochs whose windows are kept: enough to estimate the share of a state
 _OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
 
 
 @dataclass
 class Reduced:
-    """The epochs of a run without their slices.
+    """The epochs of a run without their slices, so that many fit in memory.
 
     Attributes:
-        history: the valid epochs, by number; `epochs` likewise, with their histograms' quantiles.
-        sums, waits: `arm_sums` and `long_waits` of every valid epoch.
-        discarded: epoch -> reason.
-        undeclared: contender -> settings that differed in any epoch.
-        changes: (cell, arm) -> variables that changed while the cell was measured.
-        versions: server version by arm.
+        history, epochs: the valid epochs; `epochs` keeps only quantiles of histograms.
+        sums, waits, windows: `arm_sums`, `long_waits` and `windows` of every valid epoch.
+        discarded: reasons by epoch.
+        undeclared: by contender, settings that differed in any epoch.
+        changes: by (cell, arm), variables that changed while the cell was measured.
     """
 
     history: list[EpochEstimates] = field(default_factory=list)
     epochs: list[EpochData] = field(default_factory=list)
-    sums: Stack = field(default_factory=Stack)
-    waits: Stack = field(default_factory=Stack)
+    sums: list[Frame] = field(default_factory=list)
+    waits: list[Frame] = field(default_factory=list)
+    windows: list[Frame] = field(default_factory=list)
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    _windows: list[Frame] = field(default_factory=list)
-    _every: int = 1  # keep the windows of one epoch in so many
     _compared: set[int] = field(default_factory=set)
 
-    def windows(self) -> Frame:
-        """Windows of at most two thousand epochs, evenly chosen."""
-        return Frame.concat(self._windows) if self._windows else Frame({})
-
     def add(self, epoch: EpochData, study: Study) -> None:
-        """Reduce one more epoch."""
         if not epoch.valid:
             self.discarded[epoch.epoch] = epoch.discard_reason
             return
         if len(epoch.slices):
-            self.sums.add(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
-            self.waits.add(long_waits(epoch))
-            self._add_windows(epoch)
+            self.sums.append(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
+            self.waits.append(long_waits(epoch))
+            self.windows.append(windows(epoch.slices).with_columns(host=epoch.host))
         self._compare(epoch.variables, study)
         for arm, cells in epoch.changes.items():
             for cell, found in cells.items():
@@ -244,13 +234,6 @@ class Reduced:
                 epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, server_counts={}, failures=[]
             )
         )
-
-    def _add_windows(self, epoch: EpochData) -> None:
-        if len(self.epochs) % self._every:
-            return
-        self._windows.append(windows(epoch.slices).with_columns(host=epoch.host))
-        if len(self._windows) > 2 * _WINDOWED:
-            self._windows, self._every = self._windows[::2], 2 * self._every
 
     def _compare(self, variables: Mapping[str, Mapping[str, str]], study: Study) -> None:
         self.versions |= {arm: values.get("version", "") for arm, values in variables.items()}
@@ -276,6 +259,11 @@ def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
     run.epochs.sort(key=lambda each: each.epoch)
     run.discarded = dict(sorted(run.discarded.items()))
     return run
+
+
+def stacked(frames: Sequence[Frame], *by: str) -> Frame:
+    """Stack frames, sorted by columns; without frames, an empty one."""
+    return Frame.concat(frames).sort(*by) if frames else Frame({})
 
 
 def _quantiles(row: Mapping[str, Any]) -> dict[str, Any]:

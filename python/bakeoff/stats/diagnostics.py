@@ -1,6 +1,6 @@
-"""Diagnostics that raise flags: carry-over, drift, builds, outliers, stalls, two states; and the end of a warm-up.
+"""Diagnostics that raise flags, and the end of a warm-up. No verdict depends on them.
 
-No verdict depends on them. docs/reference/method.md ("The flags in full") explains each.
+docs/reference/method.md ("The flags in full") explains each.
 """
 
 import json
@@ -40,9 +40,9 @@ _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772,
 def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
     """Estimate how much faster an arm is right after itself than after another arm.
 
-    A loss that both arms share nearly cancels in their ratio. Of the difference of their losses, as much stays in it as
-    slices follow one of another arm. Epochs with shorter slices than the others are left out: a run that finds carry-
-    over doubles its slices. The t intervals are of 95 % over both estimates of all `comparisons` of the run together.
+    A loss that both arms share nearly cancels in their ratio. What they lose differently stays in it, in proportion to
+    the slices that follow another arm. Epochs with shorter slices are left out, because a run doubles its slices when
+    it finds carry-over. The t intervals have 95% over both estimates of all `comparisons` together.
     """
     longest_s = max((pair.slice_s for pair in pairs), default=0.0)
     pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
@@ -55,28 +55,26 @@ def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryO
 
 
 def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
-    """D of the first half of an epoch minus D of the second; None below two epochs.
+    """Estimate D of the first half of an epoch minus D of the second; None below two epochs.
 
-    The t interval over epochs is of 95 % over all `comparisons` of the run together.
+    The t interval has 95% over all `comparisons` of the run together.
     """
     return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=iv.ALPHA_T / comparisons)
 
 
 def carry_over_flag(found: CarryOver, precision: float) -> Flag | None:
-    """Flag it if it moves the ratio by more than a quarter of the target precision, or an arm by more than 5 %."""
+    """Flag carry-over of more than a quarter of the target precision in the ratio, or of 5% in an arm."""
     for estimate, limit, finding in (
         (found.bias, precision / 4, "the effect of one slice on the next moves the ratio by {}"),
         (found.common, _CARRY_OVER_MAX, "a slice is {} different right after one of the same arm"),
     ):
         if estimate is not None and abs(estimate.mean) > limit and iv.excludes_zero(estimate.interval):
-            text = finding.format(percent_text(estimate.mean))
-            text += "; it needs longer slices, or --freeze."
-            return Flag(kind=FlagKind.UNSTABLE, text=text)
+            return _unstable(f"{finding.format(percent_text(estimate.mean))}; it needs longer slices, or --freeze.")
     return None
 
 
 def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozenset[str]:
-    """Return the cells whose slices are too short: carry-over is flagged, from three epochs on."""
+    """Return the cells with flagged carry-over in three or more epochs: their slices are too short."""
     return frozenset(
         each.cell
         for each in comparisons
@@ -85,19 +83,17 @@ def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozen
 
 
 def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
-    """Flag the trend if it is significant and larger than half of the target precision."""
+    """Flag a significant trend larger than half of the target precision."""
     if estimate is None or abs(estimate.mean) <= precision / 2 or not iv.excludes_zero(estimate.interval):
         return None
-    return Flag(
-        kind=FlagKind.UNSTABLE,
-        text=f"the ratio changes by {percent_text(estimate.mean)} between the halves of an epoch; warm up for longer.",
-    )
+    change = percent_text(estimate.mean)
+    return _unstable(f"the ratio changes by {change} between the halves of an epoch; warm up for longer.")
 
 
 def build_effect(points: Sequence[EpochPoint]) -> float | None:
-    """p-value of the one-way F test between builds; None with one build or without any spread within builds.
+    """Return the p-value of the one-way F test between builds; None with one build or no spread within builds.
 
-    Points of several hosts come without their hosts' means, each of which but one has cost a degree of freedom.
+    Values of several hosts must have their hosts' means removed, which costs a degree of freedom for each further host.
     """
     groups: dict[int, list[float]] = {}
     for point in points:
@@ -115,16 +111,13 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
 
 
 def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
-    """Flag comparisons whose ratio differs between loads of the data (Holm over all of them, 5 %)."""
+    """Flag comparisons whose ratio differs between loads of the data (Holm over all of them, 5%)."""
     text = "the ratio differs between loads of the data (F test, p = {:.2g}); it holds for these loads only."
-    return [
-        Flag(kind=FlagKind.UNSTABLE, text=text.format(p)) if p is not None and p < iv.ALPHA_T else None
-        for p in iv.holm(p_values)
-    ]
+    return [_unstable(text.format(p)) if p is not None and p < iv.ALPHA_T else None for p in iv.holm(p_values)]
 
 
 def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
-    """Flag one epoch far from the others. Grubbs' test at 1 %, from six epochs on."""
+    """Flag one epoch far from the others (Grubbs' test at 1%, six or more epochs)."""
     n = len(points)
     if n < _SHAPE_EPOCHS:
         return None
@@ -137,21 +130,22 @@ def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
     if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
         return None
     epoch = points[int(distance.argmax())].epoch
-    return Flag(kind=FlagKind.UNSTABLE, text=f"epoch {epoch} lies far from the others; it is kept.")
+    return _unstable(f"epoch {epoch} is far from the others; it is kept.")
 
 
 def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
-    """Flag two groups of epochs that explain nearly all of the spread (1 %)."""
+    """Flag two groups of epochs that explain nearly all of the spread (1%)."""
     n = len(points)
     if n < _SHAPE_EPOCHS:
         return None
     low, explained = _best_split(np.sort([point.value for point in points]), fewest=2)
     if explained <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
         return None
-    return Flag(
-        kind=FlagKind.UNSTABLE,
-        text=f"{low} epochs lie together and {n - low} apart from them; the mean describes neither group.",
-    )
+    return _unstable(f"the epochs form two groups of {low} and {n - low}; the mean describes neither.")
+
+
+def _unstable(text: str) -> Flag:
+    return Flag(kind=FlagKind.UNSTABLE, text=text)
 
 
 def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
@@ -178,13 +172,13 @@ _WARM_WINDOWS_S = (0.5, 1.0, 2.0)
 
 
 def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
-    """Whether a warm-up may end: early when the ratios of the arms have stopped moving, late while they still move.
+    """Whether a warm-up may end: early once the ratios of the arms have stopped moving, late while they still move.
 
-    Throughput is never steady on a shared machine, so the arms are compared within blocks. Before `planned_s` seconds
-    the log ratio of every arm to the first must have moved by less than 1.5 % between the last two seconds, including
-    two standard errors. Later the warm-up goes on while an arm has moved by more than 1.5 % and two standard errors
-    between the last two windows of half a second, one or two seconds. Several lengths are used because a ratio may rise
-    and fall again, as while a server builds its adaptive hash index.
+    Throughput is never steady on a shared machine, so arms are compared within blocks. Before `planned_s` seconds,
+    every arm's log ratio to the first, plus two standard errors, must have moved by less than 1.5% between the last two
+    seconds. Later the warm-up continues while an arm has moved by more than 1.5% plus two standard errors between the
+    last two windows of 0.5, 1 or 2 s. A ratio may rise and fall again, as while a server builds its adaptive hash
+    index.
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
     if end_s < planned_s:
@@ -235,14 +229,9 @@ def long_waits(epoch: EpochData) -> Frame:
 
 
 def stalls(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
-    """Flag servers, by (cell, arm), that for a second or more neither answered nor used CPU, which they usually do.
+    """Flag servers, by (cell, arm), that neither answered nor used their usual CPU for a second or more.
 
-    What a server usually uses is the median of its epochs' medians. Events that begin in a slice's guard are not
-    counted, so a stall that begins there does not show in the ratio.
-
-    Args:
-        sums: `bakeoff.stats.summary.arm_sums` of every valid epoch, stacked.
-        waits: `long_waits` likewise.
+    The usual CPU is the median of the epochs' medians. `sums` and `waits` are the stacked `arm_sums` and `long_waits`.
     """
     if not len(waits):
         return {}
@@ -257,11 +246,10 @@ def stalls(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
     rested = np.fmin(slices["length_ns"] - all_at_work_ns / slices["usual"] - alone_ns, slices["waited_ns"])
     found = slices.with_columns(rested_ns=rested).rows(rested >= _STALL_NS).sort("rested_ns")
     return {
-        (cell, arm): Flag(
-            kind=FlagKind.UNSTABLE,
-            text=f"the server of arm {arm} stalled for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
+        (cell, arm): _unstable(
+            f"the server of arm {arm} stalled for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
             f"{longest['epoch'][-1]} ({len(longest)} such slices in all), without CPU time or an answer: it was "
-            "stopped from outside, or waited for its disk.",
+            "stopped from outside, or waited for its disk."
         )
         for (cell, arm), longest in found.by("cell", "arm").frames().items()
     }
@@ -282,9 +270,9 @@ _SPINS = (
 
 
 class TwoStates(Frozen):
-    """One arm that ran in two states in one cell, a fast and a slow one, each for seconds at a time.
+    """An arm that alternated between a fast and a slow state in one cell, each for seconds at a time.
 
-    Threads that spin above some load cause this, or connections whose threads the kernel moves.
+    The cause may be threads that spin above some load, or connections whose threads the kernel moves.
 
     Attributes:
         fast_tps, slow_tps: mean throughput of the two groups of windows, events/s.
@@ -303,8 +291,7 @@ class TwoStates(Frozen):
 def two_states(windows: Frame) -> list[TwoStates]:
     """Find the arms that ran in two states, cell by cell.
 
-    Two groups of windows must explain 85 % of their spread and lie 25 % apart, each with a tenth of the windows. Arms
-    with fewer than 16 windows (eight seconds) are left out.
+    Two groups of windows must explain 85% of the spread and be 25% apart, each with a tenth of at least 16 windows.
     """
     if not len(windows):
         return []
@@ -316,28 +303,23 @@ def two_states(windows: Frame) -> list[TwoStates]:
 
 
 def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
-    """Flag the finding, with the setting that prevents it if one is known for the version."""
-    text = (
-        f"arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower for "
-        f"{state.slow_share:.0%} of the time"
-    )
+    """Flag the finding, with the setting that prevents it if one is known."""
+    speeds = f"{state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s"
+    text = f"arm {state.arm} ran at {speeds}, the slower for {state.slow_share:.0%} of the time"
     if state.threads:
         names = " and ".join(name for name, _ in state.threads)
         text += f", in which {names} used {math.fsum(cpus for _, cpus in state.threads):.1f} CPUs more"
-    if remedy := _remedy(state, version):
-        text += f": {remedy}"
-    elif cell.placement is Placement.FREE and not cell.writes:
-        text += ": the kernel moves the two threads of a connection; --placement paired keeps them together."
-    else:
-        text += "."
-    return Flag(kind=FlagKind.UNSTABLE, text=text)
+    if _spins(state, version):
+        return _unstable(f"{text}: {_SPINS}")
+    if cell.placement is Placement.FREE and not cell.writes:
+        text += ": the kernel moves the two threads of a connection; --placement paired keeps them together"
+    return _unstable(f"{text}.")
 
 
 def windows(slices: Frame) -> Frame:
     """Cut each arm's slices of an epoch into windows of half a second.
 
-    Returns:
-        Columns cell, arm, log_rate, events, seconds, length_ns, and CPU ns of threads as JSON texts, one per line.
+    Returns columns cell, arm, log_rate, events, seconds, length_ns, and CPU ns of threads as JSON texts, one per line.
     """
     rated = with_rates(slices.with_columns(threads=slices.get("threads", "{}")))  # simulated slices lack it
     worked = rated.rows(rated["events"] > 0).sort("start_ns")
@@ -390,8 +372,8 @@ def _cpus(windows: Frame) -> Counter[str]:
     return used
 
 
-def _remedy(state: TwoStates, version: str) -> str:
+def _spins(state: TwoStates, version: str) -> bool:
     number = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     if number is None or "mariadb" in version.lower() or tuple(map(int, number.groups())) < _SPINS_SINCE:
-        return ""
-    return _SPINS if any(name.startswith(_SPINNING) for name, _ in state.threads) else ""
+        return False
+    return any(name.startswith(_SPINNING) for name, _ in state.threads)

@@ -1,7 +1,6 @@
 """Find differences between arms that nobody asked for: in their rows, and in the settings of their servers.
 
-Rows are compared between arms that differ in how rows are stored (character set, engine, row format). Arms whose rows
-are meant to differ are not compared.
+Rows are compared only between arms that differ in how rows are stored (character set, engine, row format).
 """
 
 import re
@@ -17,14 +16,12 @@ _STORAGE_OPTIONS = frozenset({"column_type", "column_length", "create_table_opti
 
 
 class Answer(Frozen):
-    """What one server answers to a query of the data check.
+    """A server's answer to a query of the data check.
 
     Attributes:
-        sql: the query.
         answer: the result as text; checksums are of utf8mb4.
-        collation: the one that the order of the rows depends on; only answers with equal collations are compared.
-        columns: columns that the rows were read with. Only answers over equal columns are compared, since JSON is a
-            text on MariaDB. None if not recorded.
+        collation: decides the order of rows; only answers with equal collations are compared.
+        columns: columns that were read. Only answers over equal columns are compared, since JSON is a text on MariaDB.
     """
 
     sql: str
@@ -33,14 +30,12 @@ class Answer(Frozen):
     columns: tuple[str, ...] | None = None
 
 
-RowAnswers = Mapping[str, Mapping[str, Answer]]
-"""Table -> name of the query -> answer."""
-AllAnswers = dict[str, dict[str, dict[str, Answer]]]
-"""Arm -> its answers, as `rows/N.json` keeps them."""
+RowAnswers = Mapping[str, Mapping[str, Answer]]  # table -> name of the query -> answer
+AllAnswers = dict[str, dict[str, dict[str, Answer]]]  # arm -> its answers, as `rows/N.json` keeps them
 
 
 class RowDifference(Frozen):
-    """A query that arms answer differently; `arms` are (answer, arms that gave it), in the study's order."""
+    """A query that arms answer differently; `arms` has each answer with the arms that gave it."""
 
     table: str
     query: str
@@ -52,13 +47,12 @@ class RowDifference(Frozen):
 
 
 def rows_key(data: Data) -> tuple[tuple[str, object], ...]:
-    """Return what determines an arm's rows besides the seed: arms with equal keys must hold equal rows."""
+    """Return what determines an arm's rows besides the seed; arms with equal keys must hold equal rows."""
     kept = [pair for pair in data.options if pair[0] not in _STORAGE_OPTIONS]
     return tuple(sorted([*kept, *([("data", data.source)] if data.source else [])]))
 
 
 def row_differences(arms: Sequence[Arm], answers: Mapping[str, RowAnswers]) -> tuple[RowDifference, ...]:
-    """Compare the arms' answers to the queries of the data check."""
     found: list[RowDifference] = []
     for key in dict.fromkeys(rows_key(arm.data) for arm in arms):
         names = [arm.name for arm in arms if rows_key(arm.data) == key and arm.name in answers]
@@ -95,8 +89,7 @@ def _query_differences(
     ]
 
 
-Changes = dict[str, tuple[str, str]]
-"""Variable -> its value at the start of the server, and after a cell was measured."""
+Changes = dict[str, tuple[str, str]]  # variable -> its value at the start of the server, and after a cell was measured
 
 _SET_BY_INNODB = "innodb_thread_sleep_delay"  # adapts to the load if innodb_thread_concurrency is set
 _NAMED_MAX, _VALUE_MAX = 4, 60  # variables in a flag, and characters of a value
@@ -111,7 +104,7 @@ class DifferenceOrigin(StrEnum):
 
 
 class Difference(Frozen):
-    """One variable with unequal values; None if the server does not have it."""
+    """A variable with unequal values; None if the server does not have it."""
 
     variable: str
     baseline: str | None
@@ -166,18 +159,19 @@ _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 def differences(
     baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
 ) -> tuple[Difference, ...]:
-    """Compare SHOW GLOBAL VARIABLES of the baseline's server and the contender's (`arm`).
+    """Compare SHOW GLOBAL VARIABLES of the baseline's server and of `arm`, undeclared differences first.
 
-    Undeclared differences come first. A variable that was renamed is listed under its newest name.
+    A renamed variable is listed under its newest name.
     """
     baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
     declared = _declared(study, arm, baseline.keys() | contender.keys())
     other_binaries = any(baseline.get(name, "") != contender.get(name, "") for name in ("version", "version_comment"))
     without_effect = _without_effect(baseline, contender)
     found = []
-    for name in sorted(baseline.keys() | contender.keys()):
+    for name in sorted((baseline.keys() | contender.keys()) - without_effect):
         mine, theirs = baseline.get(name), contender.get(name)
-        if same_value(mine, theirs) or _is_identity(name) or _are_paths(mine, theirs) or name in without_effect:
+        are_paths = all(value and value.startswith("/") for value in (mine, theirs))
+        if same_value(mine, theirs) or _is_identity(name) or are_paths:
             continue
         follows = any(re.fullmatch(_DERIVED[cause], name.lower()) for cause in declared & _DERIVED.keys())
         if name.lower() in declared or follows or (_CHARSET.match(name) and "character_set_server" in declared):
@@ -190,20 +184,16 @@ def differences(
             origin = DifferenceOrigin.UNDECLARED
         found.append(Difference(variable=name, baseline=mine, contender=theirs, origin=origin))
     order = list(DifferenceOrigin)[::-1]
-    return tuple(sorted(found, key=lambda difference: (order.index(difference.origin), difference.variable)))
+    return tuple(sorted(found, key=lambda difference: order.index(difference.origin)))
 
 
 def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
-    """Return the undeclared ones as `Analysis.undeclared` stores them; an absent variable is `(absent)`."""
-    return {
-        difference.variable: (_shown(difference.baseline), _shown(difference.contender))
-        for difference in found
-        if difference.origin is DifferenceOrigin.UNDECLARED
-    }
+    """Return undeclared differences as `Analysis.undeclared` stores them; a missing variable is `(absent)`."""
+    own = (each for each in found if each.origin is DifferenceOrigin.UNDECLARED)
+    return {each.variable: (_shown(each.baseline), _shown(each.contender)) for each in own}
 
 
 def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
-    """Flag undeclared differences; names the first four."""
     if not found:
         return None
     names = ", ".join(list(found)[:4]) + (" …" if len(found) > 4 else "")
@@ -221,7 +211,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
 
 
 def changes_text(found: Changes) -> str:
-    """`sync_binlog went from 1 to 0, …`, the first four."""
+    """Return the first four as `sync_binlog went from 1 to 0, …`."""
     texts = [
         f"{name} went from {shortened(old, _VALUE_MAX) or 'nothing'} to {shortened(new, _VALUE_MAX) or 'nothing'}"
         for name, (old, new) in [*found.items()][:_NAMED_MAX]
@@ -230,7 +220,6 @@ def changes_text(found: Changes) -> str:
 
 
 def changes_flag(arm: str, found: Changes) -> Flag:
-    """Flag what changed on an arm's server while it was measured."""
     return Flag(
         kind=FlagKind.SETTINGS,
         text=f"on arm {arm}, while it was measured, {changes_text(found)}: the workload, or another client, set it.",
@@ -271,8 +260,8 @@ def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -
     names: set[str] = set()
     if all(same_value(each.get("log_bin"), "OFF") for each in (baseline, contender)):
         names |= {"binlog_format", "binlog_row_image", "sync_binlog"}
-    sizes = {_redo_bytes(baseline), _redo_bytes(contender)}
-    if len(sizes) == 1 and None not in sizes:
+    size = _redo_bytes(baseline)
+    if size is not None and size == _redo_bytes(contender):
         names |= {"innodb_log_file_size", "innodb_log_files_in_group", "innodb_redo_log_capacity"}
     return frozenset(names)
 
@@ -294,12 +283,8 @@ def _is_identity(name: str) -> bool:
 _SWITCH = {"1": "ON", "0": "OFF", "YES": "ON", "NO": "OFF"}
 
 
-def _are_paths(mine: str | None, theirs: str | None) -> bool:
-    return bool(mine and theirs and mine.startswith("/") and theirs.startswith("/"))
-
-
 def same_value(mine: str | None, theirs: str | None) -> bool:
-    """Whether two values are equal; 1, ON and YES are, because versions print the same switch differently."""
+    """Whether two values are equal; versions print the same switch as 1, ON or YES."""
     if mine is None or theirs is None:
         return mine is theirs
     left, right = mine.strip().upper(), theirs.strip().upper()

@@ -1,14 +1,13 @@
 """Main effects and interactions of a study's factors, ratios of any two arms, and published ratios.
 
 The model is ln y = epoch + main effects + interactions, estimated epoch by epoch. An effect is the mean difference of
-log throughputs over the combinations of the other factors that have both levels. On a complete factorial, or a regular
+log throughputs over the combinations of the other factors that have both levels. For a complete factorial, or a regular
 fraction of one, this is least squares. Intervals are over epochs, so what moves a whole epoch cancels.
 
 A published figure comes from another machine and has no interval, so only the order of the arms is compared.
 """
 
 import math
-import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,18 +23,13 @@ from bakeoff.stats.model import Analysis, Estimate
 EpochValues = dict[tuple[str, str], dict[int, float]]
 """(cell, arm) -> epoch -> log throughput over the baseline's; the baseline's own are 0."""
 
-Levels = tuple[str, ...]
-"""The level of each factor, in the order of the factors."""
-
-Weights = dict[str, float]
-"""Arm -> weight; a contrast of log throughputs is the sum of weight times value."""
-
-Steps = dict[int, tuple[str, str]]
-"""Index of a factor -> (level over which, level)."""
+Levels = tuple[str, ...]  # the level of each factor, in the order of the factors
+Weights = dict[str, float]  # arm -> weight; a contrast of log throughputs is the sum of weight times value
+Steps = dict[int, tuple[str, str]]  # index of a factor -> (level over which, level)
 
 
 def epoch_values(analysis: Analysis) -> EpochValues:
-    """Return every arm's epochs; an arm that completed nothing in one of them has none."""
+    """Return every arm's epochs; none for an arm that completed nothing in one of them."""
     values: EpochValues = {}
     for comparison in analysis.comparisons:
         # Without an estimate the points are only those of the other epochs.
@@ -46,7 +40,6 @@ def epoch_values(analysis: Analysis) -> EpochValues:
 
 
 def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | None:
-    """Estimate a mean over epochs, with the interval that may be shown."""
     if analysis.by_machine:
         return None
     interval_of = partial(iv.shown, anytime=analysis.stopped.anytime_only)
@@ -56,7 +49,7 @@ def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | N
 def contrast(
     values: EpochValues, analysis: Analysis, *, cell: str, numerator: str, denominator: str
 ) -> Estimate | None:
-    """Return the log ratio of any two arms in a cell, over the epochs that have both; None if there are none.
+    """Return the log ratio of any two arms in a cell over the epochs that have both, or None if there are none.
 
     With rounds, the baseline of each round cancels what changed on the machine between them.
     """
@@ -66,7 +59,7 @@ def contrast(
 
 @dataclass(frozen=True)
 class MainEffect:
-    """Log ratio of a factor's level over the baseline's level, averaged over the other factors."""
+    """Log ratio of a level over the baseline's level, averaged over the other factors."""
 
     cell: str
     factor: str
@@ -81,8 +74,8 @@ class Interaction:
     """How much the effect of a level changes between two levels of another factor: a log ratio of ratios.
 
     Attributes:
-        at_base, at_other: the effect at the other factor's baseline level, and at `other_level`; None when `mixed`.
-        mixed: pairs of factors whose interaction is aliased with this one: the estimate is the sum of them all.
+        at_base, at_other: the effect at `other_base` and at `other_level`; None if `mixed`.
+        mixed: pairs of factors whose interaction is aliased with this one; the estimate is the sum of them all.
     """
 
     cell: str
@@ -113,9 +106,9 @@ def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
 
 
 def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
-    """Estimate every pair of levels of every pair of factors for which all four corners were measured.
+    """Estimate every pair of levels of two factors for which all four corners were measured.
 
-    If a fraction aliases interactions, the first is given with the names of the others.
+    Of interactions that a fraction aliases, only the first is returned.
     """
     values, base = epoch_values(analysis), design.levels[analysis.baseline]
     found = []
@@ -132,12 +125,10 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
             if both is None:
                 continue
             # From the same arms and epochs as the estimate, so that the two are consistent.
-            halves = (
-                {arm: sign * weight for arm, weight in weights.items() if design.levels[arm][second] == at}
-                for sign, at in ((-1, base[second]), (1, other_level))
-            )
             at_base, at_other = (
-                None if mixed else estimate_of(epoch_contrasts(values, cell, half, epochs), analysis) for half in halves
+                None if mixed else estimate_of(epoch_contrasts(values, cell, half, epochs), analysis)
+                for sign, at in ((-1, base[second]), (1, other_level))
+                for half in [{arm: sign * w for arm, w in weights.items() if design.levels[arm][second] == at}]
             )
             found.append(
                 Interaction(
@@ -149,7 +140,7 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
 
 
 def contrast_weights(design: Design, steps: Steps) -> tuple[Weights, int]:
-    """Return the contrast of one factor's step, or of two factors' steps, and how many arms have the upper end.
+    """Return the contrast of a step of one or two factors, and how many arms are at the upper end.
 
     Arms are matched on the levels of all other factors. A step within a fraction averages over the fraction's factors
     instead, because it is balanced in them.
@@ -213,11 +204,8 @@ def _cells(analysis: Analysis) -> tuple[str, ...]:
 NO_DIFFERENCE = math.log(1.03)
 """Published log ratios below this count as 'no difference': a single run of each arm resolves no less."""
 
-SETS = 3
-"""How many sets of measurements a publication usually has."""
-
-CHOICES_MAX = 5000
-"""At most this many choices of three sets are looked at."""
+SETS = 3  # how many sets of measurements a publication usually has
+_CHOSEN_MAX = 32  # epochs from which sets are chosen: 4960 choices
 
 
 class Agreement(StrEnum):
@@ -230,7 +218,7 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True)
 class PublishedRatio:
-    """One published log ratio beside the measured one.
+    """A published log ratio beside the measured one.
 
     Attributes:
         factor: the only factor in which the two arms differ.
@@ -261,25 +249,17 @@ def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio
                 continue
             published = math.log(figures[cell, numerator] / figures[cell, denominator])
             measured = contrast(values, analysis, cell=cell, numerator=numerator, denominator=denominator)
-            ratio = PublishedRatio(
-                cell=cell,
-                factor=factor,
-                numerator=numerator,
-                denominator=denominator,
-                published=published,
-                measured=measured,
-                agreement=judge(published, measured),
-                size_too=measured is not None and measured.interval.holds(published),
-            )
-            found.append(ratio)
+            size_too = measured is not None and measured.interval.holds(published)
+            agreement = judge(published, measured)
+            found.append(PublishedRatio(cell, factor, numerator, denominator, published, measured, agreement, size_too))
     return tuple(found)
 
 
 def judge(published: float, measured: Estimate | None) -> Agreement:
     """Compare the published order with the measured one.
 
-    AGREES if the whole interval lies on the published side of a ratio of 1 and not within 3 % of it (or within 3 % of
-    1, if that was published). DIFFERS if all of it contradicts the published order.
+    AGREES if the whole interval is on the published side of 1, and not within 3% of it (or within 3% if that was
+    published). DIFFERS if all of it contradicts the published order.
     """
     if measured is None or measured.interval.low is None or measured.interval.high is None:
         return Agreement.CANNOT_TELL
@@ -297,7 +277,7 @@ def judge(published: float, measured: Estimate | None) -> Agreement:
 
 
 def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:
-    """Return (factor, numerator, denominator): arms that differ in it alone, the latter at the baseline's level."""
+    """Return (factor, numerator, denominator) for arms that differ in one factor alone, over the baseline's level."""
     base = design.levels[baseline]
     arms = {levels: arm for arm, levels in reversed(design.levels.items())}
     pairs = []
@@ -310,19 +290,9 @@ def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str
 
 
 def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
-    """Return ratios of medians, as publications report them, for every choice of three epochs.
-
-    The first three epochs come first. Beyond 5,000 choices, the same ones are drawn every time.
-    """
-    both = sorted(contender.keys() & baseline.keys())
-    choices: Collection[tuple[int, ...]]
-    if math.comb(len(both), SETS) <= CHOICES_MAX:
-        choices = [*combinations(both, SETS)]
-    else:
-        rng, drawn = random.Random(0), {tuple(both[:SETS]): None}
-        while len(drawn) < CHOICES_MAX:
-            drawn[tuple(sorted(rng.sample(both, SETS)))] = None
-        choices = drawn
+    """Return ratios of medians, as published, for every choice of three epochs; the first three come first."""
+    both = sorted(contender.keys() & baseline.keys())[:_CHOSEN_MAX]
     return tuple(
-        median(contender[epoch] for epoch in chosen) / median(baseline[epoch] for epoch in chosen) for chosen in choices
+        median(contender[epoch] for epoch in chosen) / median(baseline[epoch] for epoch in chosen)
+        for chosen in combinations(both, SETS)
     )

@@ -30,16 +30,16 @@ class PairEstimate:
 
     Attributes:
         value: D_e; not finite if an arm completed nothing in the whole epoch.
-        trimmed: 20 % trimmed mean of the half blocks' log ratios: the ratio without rare stalls and bursts.
-        blocks: whole blocks it rests on; `cut` blocks were left out because a crash or a `cancel` shortened them.
+        trimmed: 20% trimmed mean over half blocks: the ratio without rare stalls and bursts.
+        blocks, cut: whole blocks used, and blocks left out because a crash or a `cancel` shortened them.
         variance_of_mean: variance of `value` that comes from within the epoch; None below 3 blocks.
         seconds: measured wall seconds of the cell, all arms.
         slice_s: median length of a slice, drain included.
-        carry_over: arm -> mean log throughput of a slice after one of the same arm, minus after another arm.
-        switched: share of the two arms' slices that follow one of another arm.
+        carry_over: by arm, mean log throughput of a slice after one of the same arm, minus after another arm.
+        switched: share of the two arms' slices that follow another arm.
         trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
         least_per_s: throughput of the slower arm.
-        host: the one that measured the epoch; empty on a single machine.
+        host: empty on a single machine.
     """
 
     cell: str
@@ -69,9 +69,9 @@ class EpochEstimates:
 
 
 def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
-    """Reduce one epoch to a pair for every cell and contender measured together with the baseline.
+    """Reduce one epoch to a pair for every cell and contender.
 
-    When the arms took several rounds, a contender is compared with the baseline of the same round.
+    With several rounds, a contender is compared with the baseline of its own round.
     """
     order = {cell: i for i, cell in enumerate(dict.fromkeys(epoch.slices["cell"]))}
     needed = epoch.slices.select("cell", "arm", "block", "start_ns", "length_ns", "busy_ns", "connections", "events")
@@ -129,11 +129,11 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
 
 
 def with_rates(slices: Frame) -> Frame:
-    """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with the floor of half an event).
+    """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with a floor of half an event).
 
-    A slice in which nothing was counted has no busy time: an event that began in the guard took it, and such events
-    count in no slice. Counting that time would exaggerate differences of events nearly as long as slices. An arm
-    without any busy time did nothing, so all of its slices count.
+    A slice that counted nothing has no busy time, because an event that began in the guard took all of it. Counting
+    that time would exaggerate differences of events nearly as long as slices. For an arm without any busy time, all
+    slices count.
     """
     by = slices.by(*(name for name in ("cell", "arm", "epoch") if name in slices.columns))
     events, busy_ns = (np.nan_to_num(slices[name].astype(np.float64)) for name in ("events", "busy_ns"))
@@ -147,12 +147,12 @@ def with_rates(slices: Frame) -> Frame:
 
 
 def quotient(numerator: float, denominator: float) -> float:
-    """Divide two sums; 0 if the denominator is 0."""
+    """Divide, or return 0 if the denominator is 0."""
     return numerator / denominator if denominator > 0 else 0.0
 
 
 def log_ratio(contender: float, baseline: float) -> float:
-    """ln(contender / baseline); +/-inf if one side is 0, nan if both are or one is missing."""
+    """Return ln(contender / baseline); ±inf if one is 0, NaN if both are or one is NaN."""
     if math.isnan(contender) or math.isnan(baseline) or (contender <= 0 and baseline <= 0):
         return math.nan
     if contender <= 0:
@@ -161,7 +161,6 @@ def log_ratio(contender: float, baseline: float) -> float:
 
 
 def trimmed_mean(values: NDArray[np.float64]) -> float:
-    """Mean without the lowest and the highest fifth (rounded down)."""
     if values.size == 0:
         return math.nan
     cut = int(_TRIM * values.size)
@@ -169,7 +168,7 @@ def trimmed_mean(values: NDArray[np.float64]) -> float:
 
 
 def variance_of_mean(values: NDArray[np.float64]) -> float | None:
-    """Variance of the mean of a series of block contrasts; None below 3.
+    """Estimate the variance of the mean of a series of block contrasts; None below 3.
 
     Autocorrelated blocks (lag 1, above 0.1) are first averaged in 8 batches.
     """
@@ -219,10 +218,10 @@ def _trend(halves: dict[tuple[Any, ...], float], cell: str, arm: str, baseline: 
 
 
 def _contrasts(slices: Frame, baseline: str) -> dict[tuple[str, str], tuple[Column, Column]]:
-    """Log ratios by (cell, contender): of each block, and of each half of a block.
+    """Return log ratios by (cell, contender): of each block, and of each half of a block.
 
-    A half is an arm's first slice in the block beside the baseline's first, or second beside second. Stalls that reach
-    a tenth of an arm's slices reach a tenth of the halves, but a fifth of the blocks: as many as the trimming takes.
+    A half is an arm's first slice in the block beside the baseline's first, or second beside second. Stalls in a tenth
+    of an arm's slices reach a tenth of the halves but a fifth of the blocks, which is all that the trimming can take.
     """
     slices = slices.with_columns(half=slices.by(*_KEYS).rank(slices["start_ns"])).sort(*_KEYS)
     halves, of_baseline = slices.by("cell", "block", "half"), slices["arm"] == baseline
@@ -237,7 +236,7 @@ def _contrasts(slices: Frame, baseline: str) -> dict[tuple[str, str], tuple[Colu
 
 
 def _carry_over(slices: Frame) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
-    """Mean log rate after a slice of the same arm minus after another's, a linear drift removed; and `switched`."""
+    """Mean log rate after a slice of the same arm minus after another's, without a linear drift; and `switched`."""
     slices = slices.sort("cell", "start_ns")
     by, log_rate = slices.by("cell", "arm"), slices["log_rate"] - _level_of_same_work(slices)
     time_ns = slices["start_ns"] - by.mean(slices["start_ns"])[by.ids]
@@ -260,7 +259,7 @@ def _level_of_same_work(slices: Frame) -> NDArray[np.float64]:
 
 
 def epoch_rates(slices: Frame) -> dict[tuple[str, str], dict[int, float]]:
-    """(cell, arm) -> epoch -> events per second, without the epochs in which an arm completed nothing."""
+    """Return events/s by (cell, arm) and epoch, without epochs in which the arm completed nothing."""
     found: dict[tuple[str, str], dict[int, float]] = {}
     for (cell, arm, epoch), per_s in sorted(_rates(with_rates(slices), "cell", "arm", "epoch").items()):
         if per_s > 0:

@@ -1,11 +1,11 @@
 """Combine the epochs of several hosts by random effects: a host is a block, and what its epochs share is one draw.
 
-With one host everything here is the plain mean over epochs. With several, hosts are taken as drawn from all that might
-have been used: the degrees of freedom are those of the hosts, however many epochs they have.
+With one host everything here is the plain mean over epochs. With several, hosts are a sample of all that might have
+been used, so the degrees of freedom are those of the hosts, however many epochs they have.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from statistics import fmean
@@ -43,11 +43,11 @@ class _Blocks:
         return mean, math.fsum(w * (each - mean) ** 2 for w, each in zip(weights, self.means, strict=True))
 
     def shares(self) -> list[float]:
-        """How much each host counts, together 1.
+        """Weight of each host; the sum is 1.
 
-        Hosts are taken to vary at least as much as epochs do: with few hosts a variance of 0 is often found by chance,
-            and one
-        host with many epochs would decide alone. A host counts at most twice as much as one with a single epoch.
+        Hosts are assumed to vary at least as much as epochs. With few hosts a variance of 0 is often found by chance,
+        and a host with many epochs would decide alone. So a host counts at most twice as much as one with a single
+        epoch.
         """
         weights = self.weights(max(self.between, self.within))
         total = math.fsum(weights)
@@ -57,7 +57,7 @@ class _Blocks:
         return math.fsum(share * share * self.within / count for share, count in zip(shares, self.counts, strict=True))
 
     def error(self, shares: Sequence[float]) -> tuple[float, float]:
-        """The combined mean, and its variance by Hartung and Knapp; at least what noise within hosts makes it."""
+        """Combined mean, and its variance by Hartung and Knapp, but never below the noise within hosts."""
         mean, scatter = self.scatter(shares)
         degrees = len(shares) - 1
         wider = iv.t_quantile(1 - _TAIL, self.freedom) / iv.t_quantile(1 - _TAIL, degrees) if self.freedom else 0.0
@@ -65,19 +65,18 @@ class _Blocks:
 
 
 def by_host(values: Sequence[float], hosts: Sequence[str]) -> dict[str, list[float]]:
-    """Group values by the host that measured them; without hosts all belong to one."""
+    """Group values by the host that measured them."""
     found: dict[str, list[float]] = {}
     for value, host in zip(values, hosts or repeat("", len(values)), strict=True):
         found.setdefault(host, []).append(value)
     return found
 
 
-Kinds = Mapping[str, str]
-"""Host -> kind of machine, in words (`bakeoff.results.manifest.kinds_of`)."""
+Kinds = Mapping[str, str]  # host -> kind of machine, in words (`bakeoff.results.manifest.kinds_of`)
 
 
 def by_kind(pairs: Sequence[PairEstimate], kinds: Kinds) -> dict[str, list[PairEstimate]]:
-    """Group the epochs of one comparison by kind of machine; unknown hosts belong to one kind."""
+    """Group the epochs of one comparison by kind of machine; unknown hosts are of one kind."""
     found: dict[str, list[PairEstimate]] = {}
     for pair in pairs:
         found.setdefault(kinds.get(pair.host, ""), []).append(pair)
@@ -85,7 +84,7 @@ def by_kind(pairs: Sequence[PairEstimate], kinds: Kinds) -> dict[str, list[PairE
 
 
 def _blocks(values: Sequence[float], hosts: Sequence[str]) -> _Blocks | None:
-    """None with one host or a value that is not finite: the plain mean then says it all."""
+    """None for one host or a value that is not finite: the plain mean is then enough."""
     if not hosts or all(host == hosts[0] for host in hosts) or not all(map(math.isfinite, values)):
         return None
     means, counts, squares = [], [], []
@@ -99,11 +98,7 @@ def _blocks(values: Sequence[float], hosts: Sequence[str]) -> _Blocks | None:
 
 
 def moments(values: Sequence[float], hosts: Sequence[str] = ()) -> iv.Moments:
-    """Estimate the mean of one value per epoch, and its error.
-
-    Args:
-        values: log ratios.
-        hosts: the host that measured each value; empty for a single machine.
+    """Estimate the mean of one value per epoch, and its error; `hosts` is empty for a single machine.
 
     Source: Hartung & Knapp, A refined method for the meta-analysis of controlled clinical trials, Statist. Med. 20
     (2001); Roever, Knapp & Friede, BMC Med. Res. Methodol. 15 (2015) for never below the noise.
@@ -117,7 +112,7 @@ def moments(values: Sequence[float], hosts: Sequence[str] = ()) -> iv.Moments:
 
 
 def epoch_weights(values: Sequence[float], hosts: Sequence[str]) -> list[float]:
-    """How much each epoch counts in the mean of `moments`, together 1."""
+    """Return the weight of each epoch in the mean of `moments`; the sum is 1."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return [1 / len(values)] * len(values)
@@ -127,12 +122,12 @@ def epoch_weights(values: Sequence[float], hosts: Sequence[str]) -> list[float]:
 
 
 def estimate_of(values: Sequence[float], hosts: Sequence[str], interval_of: iv.IntervalOf) -> Estimate:
-    """`moments` with an interval."""
+    """Estimate the mean with an interval."""
     return iv.estimate(moments(values, hosts), interval_of)
 
 
 def sd_within(values: Sequence[float], hosts: Sequence[str]) -> float | None:
-    """Standard deviation of an epoch's value within its host; None with one epoch per host."""
+    """Return the standard deviation of epochs within their host; None with one epoch per host."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return iv.standard_deviation(values)
@@ -140,7 +135,7 @@ def sd_within(values: Sequence[float], hosts: Sequence[str]) -> float | None:
 
 
 def without_hosts(values: Sequence[float], hosts: Sequence[str]) -> Sequence[float]:
-    """Remove what the values of a host have in common, for tests of single epochs."""
+    """Remove the differences between hosts, for tests of single epochs."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return values
@@ -150,7 +145,7 @@ def without_hosts(values: Sequence[float], hosts: Sequence[str]) -> Sequence[flo
 
 
 def epochs_needed(values: Sequence[float], hosts: Sequence[str], precision: float) -> int | None:
-    """Fewest epochs on the same hosts whose interval would reach the target; None if no number would."""
+    """Return the fewest epochs on the same hosts that would reach the target precision; None if no number would."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return iv.epochs_needed(iv.standard_deviation(values), precision)
@@ -167,7 +162,7 @@ def epochs_needed(values: Sequence[float], hosts: Sequence[str], precision: floa
 
 @dataclass(frozen=True)
 class Spread:
-    """How much hosts differ beyond the noise of their epochs: sd with its 95 % interval, p of no difference."""
+    """Standard deviation between hosts beyond the noise of their epochs, with 95% interval, and p of no difference."""
 
     sd: float
     low: float
@@ -176,7 +171,7 @@ class Spread:
 
 
 def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
-    """Estimate how much hosts differ; None with one host, or with one epoch on each.
+    """Estimate how much hosts differ; None with one host, or one epoch on each.
 
     Source: Viechtbauer, Confidence intervals for the amount of heterogeneity in meta-analysis, Statist. Med. 26 (2007)
     (Q profile), with F in place of chi-squared because the noise is estimated too.
@@ -194,7 +189,17 @@ def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
         return iv.f_above(scatter / degrees, degrees, blocks.freedom)
 
     def ending(tail: float) -> float:
-        return 0.0 if chance(0.0) >= tail else iv.where_falling(lambda between: -chance(between), -tail)
+        return 0.0 if chance(0.0) >= tail else _where_rising(chance, tail)
 
     low, high = ending(_TAIL), ending(1 - _TAIL)
     return Spread(math.sqrt(blocks.between), math.sqrt(low), math.sqrt(high), chance(0.0))
+
+
+def _where_rising(rising: Callable[[float], float], value: float) -> float:
+    """Find by bisection where a rising function of positive numbers has this value."""
+    low, high = 0.0, 1.0
+    while rising(high) < value:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if rising(middle) < value else (low, middle)
+    return middle

@@ -1,12 +1,12 @@
-"""What an analysis says, as frozen values; written to `analysis.json`.
+"""The values of an analysis, written to `analysis.json`.
 
-All effects are natural-log ratios, contender over baseline; 0 is equal.
+Effects are natural-log ratios, contender over baseline; 0 is equal.
 """
 
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -14,7 +14,7 @@ from bakeoff import spec
 
 
 class Frozen(spec.Frozen):
-    """Base of the statistics' records. Unlike others they may hold NaN: the mean of no epochs."""
+    """Base of the records of statistics. They may hold NaN: the mean of no epochs."""
 
     model_config = ConfigDict(allow_inf_nan=True)
 
@@ -37,8 +37,6 @@ class Stop(StrEnum):
 
 
 class Word(StrEnum):
-    """The verdict's words."""
-
     FASTER = "FASTER"
     SLOWER = "SLOWER"
     EQUIVALENT = "EQUIVALENT"
@@ -57,12 +55,12 @@ class Interval(Frozen):
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies inside; False without an interval."""
+        """Whether the value lies inside; False for an unbounded interval."""
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
 
 class Estimate(Frozen):
-    """A mean over epochs with its interval; `n` counts epochs."""
+    """A mean over n epochs with its interval."""
 
     mean: float
     interval: Interval
@@ -70,7 +68,7 @@ class Estimate(Frozen):
 
 
 class EpochPoint(Frozen):
-    """One epoch's log ratio, with the host that measured it (empty on a single machine)."""
+    """One epoch's log ratio; the host is empty on a single machine."""
 
     epoch: int
     build: int
@@ -93,7 +91,6 @@ class Verdict(Frozen):
 
     @property
     def claims(self) -> bool:
-        """Whether the contender is FASTER or SLOWER."""
         return bool({Word.FASTER, Word.SLOWER} & set(self.words))
 
 
@@ -102,7 +99,7 @@ class CarryOver(Frozen):
 
     Attributes:
         common: mean of the two arms.
-        bias: what of it the log ratio contains.
+        bias: the part that the log ratio contains.
     """
 
     common: Estimate | None
@@ -110,40 +107,27 @@ class CarryOver(Frozen):
 
 
 class FlagKind(StrEnum):
-    """What to distrust about a run or a comparison, the gravest first."""
+    """What to distrust about a run or a comparison, the gravest first, with advice in one sentence."""
 
-    UNTRUSTED = "UNTRUSTED"
-    NO_VERDICT = "NO VERDICT"
-    DIFFERENT_WORK = "DIFFERENT WORK"
-    SETTINGS = "SETTINGS"
-    CLIENT_BOUND = "CLIENT BOUND"
-    UNSTABLE = "UNSTABLE"
-    BUSY_MACHINE = "BUSY MACHINE"
-    NOT_FINISHED = "NOT FINISHED"
-    INJECTED = "INJECTED"
+    advice: str
 
-    @property
-    def advice(self) -> str:
-        """What to do about it, in a sentence."""
-        return _ADVICE[self]
+    UNTRUSTED = "UNTRUSTED", "Rely on nothing here, and look for what treats the arms differently."
+    NO_VERDICT = "NO VERDICT", "Remove what keeps the arms from being compared."
+    DIFFERENT_WORK = "DIFFERENT WORK", "Look at the rows or failures that differ: the arms did not do the same work."
+    SETTINGS = "SETTINGS", "Declare the setting for the arms that should have it, or remove it."
+    CLIENT_BOUND = "CLIENT BOUND", "Give the client more CPUs, a nearer host, heavier statements or a lower rate."
+    UNSTABLE = "UNSTABLE", "Look at the throughput over time: the mean hides something."
+    BUSY_MACHINE = "BUSY MACHINE", "Run it again alone."
+    NOT_FINISHED = "NOT FINISHED", "Continue with `bakeoff run --resume`, with a larger budget if it was spent."
+    INJECTED = "INJECTED", "Use this run to test the method only."
 
-
-_ADVICE = {
-    FlagKind.UNTRUSTED: "Rely on nothing here, and look for what treats the arms differently.",
-    FlagKind.NO_VERDICT: "Remove what keeps the arms from being compared.",
-    FlagKind.DIFFERENT_WORK: "Look at the rows or failures that differ: the arms did not do the same work.",
-    FlagKind.SETTINGS: "Declare the setting for the arms that are to have it, or remove it.",
-    FlagKind.CLIENT_BOUND: "Give the client more CPUs, a nearer host, heavier statements or a lower rate.",
-    FlagKind.UNSTABLE: "Look at the throughput over time: the mean hides something.",
-    FlagKind.BUSY_MACHINE: "Run it again alone.",
-    FlagKind.NOT_FINISHED: "Go on with `bakeoff run --resume`, with a larger budget if it was spent.",
-    FlagKind.INJECTED: "Use this run to test the method only.",
-}
+    def __new__(cls, value: str, advice: str) -> Self:
+        self = str.__new__(cls, value)
+        self._value_, self.advice = value, advice
+        return self
 
 
 class Flag(Frozen):
-    """A finding of one kind, as a sentence."""
-
     kind: FlagKind
     text: str
 
@@ -165,13 +149,12 @@ class Comparison(Frozen):
     Attributes:
         points: one value D_e per epoch, in order.
         estimate: mean of the points with the interval that `stop` allows.
-        live: the anytime-valid interval (alpha 5 %).
-        trimmed: the estimate from 20 % trimmed means of block log ratios, free of stalls and bursts.
+        live: the anytime-valid interval (alpha 5%).
+        trimmed: estimate without rare stalls and bursts (20% trimmed means of half blocks).
         disagree: the two estimates exclude each other: stalls or bursts differ between the arms.
         p_value, p_adjusted: two-sided, and after Holm over the family; None below n_min.
         sd_restart, sd_within: components of the spread of one epoch's value.
         build_effect: p-value of the F test between builds; None with one build.
-        obstacle: why a verdict is impossible; None if it is not.
         more_epochs, more_s: what the target precision would still take; None if unknown.
     """
 
@@ -202,11 +185,11 @@ class Comparison(Frozen):
 
 
 class LatencyRatio(Frozen):
-    """A quantile's log ratio over epochs; exploratory. The estimate is None if too few events lie beyond the quantile.
+    """A quantile's log ratio over epochs (exploratory); no estimate if too few events lie beyond the quantile.
 
     Attributes:
         error: standard error of the mean; None below two epochs.
-        differs: at a false discovery rate of 5 % over all response times of the run.
+        differs: at a false discovery rate of 5% over all response times of the run.
     """
 
     cell: str
@@ -220,9 +203,9 @@ class LatencyRatio(Frozen):
 
 
 class ArmSummary(Frozen):
-    """One arm in one cell, over valid epochs. Means are of per-epoch values; costs per event are sums over sums.
+    """One arm in one cell, over valid epochs: means of per-epoch values; costs per event are sums over sums.
 
-    `quantiles_ns` maps "0.95" to the geometric mean over epochs. In an open loop, late starts are of events for which a
+    `quantiles_ns` maps "0.95" to the geometric mean over epochs. In an open loop, late starts are events for which a
     connection was free; dropped events were due and never begun.
     """
 
@@ -254,11 +237,11 @@ class Analysis(Frozen):
 
     Attributes:
         family: how many primary comparisons Holm corrects over.
-        trusted: False if the control excludes 1 at 99 %; None without a control, or before its fifth epoch.
-        discarded: epoch -> why it was not used.
-        undeclared: arm -> variable -> (baseline, contender): settings that differ and that nobody asked for.
-        geometric_mean: over the primary cells of each contender, the epoch as the cluster.
-        by_machine: kind of machine -> its comparisons alone, if hosts are unlike machines and are not combined.
+        trusted: False if the control excludes 1 at 99%; None without a control, or before its fifth epoch.
+        discarded: reasons by epoch.
+        undeclared: arm -> variable -> (baseline, contender): settings that differ without being asked for.
+        geometric_mean: over the primary cells of each contender.
+        by_machine: kind of machine -> its comparisons, if hosts are unlike machines and are not combined.
     """
 
     format: Literal[2] = 2
@@ -279,7 +262,7 @@ class Analysis(Frozen):
 
     @cached_property
     def host_of(self) -> dict[int, str]:
-        """Epoch -> the host that measured it; empty if there was one."""
+        """Host by epoch; empty if there was only one."""
         found = {point.epoch: point.host for each in self.comparisons for point in each.points}
         return found if len(set(found.values())) > 1 else {}
 
@@ -290,11 +273,11 @@ class Analysis(Frozen):
         return any(each.obstacle is Obstacle.NOTHING_DONE for each in controls)
 
     def hosts_of(self, epochs: Iterable[int]) -> tuple[str, ...]:
-        """Return the host of each of these epochs; nothing if there was one."""
+        """Return the host of each of these epochs; empty if there was only one."""
         return tuple(self.host_of[epoch] for epoch in epochs) if self.host_of else ()
 
     def named_arms(self) -> dict[str, None]:
-        """Return every arm that the analysis mentions, once."""
+        """Return every arm that the analysis mentions."""
         compared = [arm for each in self.comparisons for arm in (each.baseline, each.contender)]
         summarised = [each.arm for each in self.arms] + [each.contender for each in self.latencies]
         own = [self.baseline, *self.contenders, *([self.control] if self.control else [])]

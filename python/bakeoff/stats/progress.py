@@ -1,4 +1,4 @@
-"""What a run reports while it goes on. The run itself prints nothing: its listener decides what a person sees."""
+"""What a run reports while it measures. The run prints nothing: its listener decides what a person sees."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -9,9 +9,9 @@ from bakeoff.stats.resolution import NoiseCard
 
 
 class Listener:
-    """Hears everything and does nothing; subclasses override what they show.
+    """Does nothing; subclasses override what they show. Use as a context manager, or call `close`.
 
-    Methods are called from several threads and must return at once. Use as a context manager, or call `close`.
+    Methods are called from several threads and must return at once.
     """
 
     def __enter__(self) -> Self:
@@ -21,16 +21,16 @@ class Listener:
         self.close()
 
     def close(self) -> None:
-        """Give the terminal back; nothing more will come."""
+        """Release the terminal; nothing more will come."""
 
     def stage(self, text: str) -> None:
         """Report what happens now: `loading mysql:8.0.15 (build 1 of 2)`."""
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """Report `done` of `total` of `label` in `bytes`, `rows`, …; None if the total is not known."""
+        """Report `done` of `total` in `bytes`, `rows` …; None if the total is unknown."""
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Report events per second of an arm in its latest slices."""
+        """Report events per second in an arm's latest slices."""
 
     def noise_card(self, card: NoiseCard) -> None:
         """Report once, after the pilot epochs, what this machine can resolve."""

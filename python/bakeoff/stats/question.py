@@ -1,7 +1,6 @@
 """How a question steers its measurement: when measuring ends, and which arms the next epoch measures.
 
-The core asks for a verdict (`stats/stopping.py`). If a study's question is a feature's record, the rule is
-`QUESTION` in the feature's `question.py`.
+The core asks for a verdict. Other questions are `QUESTION` in a feature's `question.py`.
 """
 
 from typing import Protocol
@@ -14,17 +13,17 @@ from bakeoff.stats.stopping import Decision, Progress, decide
 
 
 class Rule(Protocol):
-    """The part of a question that measuring needs; see `bakeoff.report.question` for the rest."""
+    """The part of a question that measuring needs; see `bakeoff.report.context` for the rest."""
 
     @property
     def record(self) -> type[spec.Question]:
-        """The type of its record in a study."""
+        """Type of its record in a study."""
 
     def decide(self, progress: Progress) -> Decision:
         """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again."""
 
     def forecast(self, card: NoiseCard, study: Study, plan: Plan) -> str:
-        """Say after the pilot what can be told apart on this machine; empty if that is unknown."""
+        """Say after the pilot what can be told apart on this machine; empty if unknown."""
 
 
 class VerdictRule:
@@ -33,7 +32,6 @@ class VerdictRule:
     record: type[spec.Question] = spec.Question
 
     def decide(self, progress: Progress) -> Decision:
-        """Apply the stopping rule of docs/method.md."""
         return decide(progress)
 
     def forecast(self, _card: NoiseCard, _study: Study, _plan: Plan) -> str:
@@ -42,7 +40,6 @@ class VerdictRule:
 
 
 def rule_of(study: Study) -> Rule:
-    """Return the rule of a study's question."""
     module = features.part(study.question.kind, "question")
     rule: Rule = module.QUESTION if module else VerdictRule()
     return rule

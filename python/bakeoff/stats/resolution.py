@@ -1,14 +1,15 @@
 """Forecast how long a comparison takes on this machine: the noise card of a run, and the resolution of a machine.
 
-Both split the spread of D_e into what more measuring within an epoch averages out and what only more restarts do. No
-interval rests on them.
+Both split the spread of D_e into a part that longer epochs average out and a part that only more restarts do. No
+interval is built on them.
 """
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import NormalDist, fmean
 
-from bakeoff.plan import EPOCHS_MIN, Plan, best_seconds_per_cell, comfortable_seconds
+from bakeoff.plan import EPOCHS_MIN, Plan, ideal_seconds
+from bakeoff.plan.timing import LATER_BOUNDS, LONG_S, least_seconds
 from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement, Study
 from bakeoff.stats import interval as iv
@@ -16,33 +17,24 @@ from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.hosts import sd_within as sd_within_hosts
 from bakeoff.stats.model import Frozen
 
-MINUTES = (5, 10, 30)
-"""Minutes from the start of the run for which the noise card forecasts the half-width."""
-
-PILOT_EPOCHS = 3
-"""Epochs after which the noise card is shown and the measuring seconds may change, once."""
-
-CHANGE_FACTOR = 2.0
-"""Least factor by which measuring seconds change after the pilot: its epochs are lost then."""
-
-TARGETS = (0.05, 0.02, 0.01, 0.005, 0.003)
-"""Half-widths (log ratio) for which the resolution of a machine is forecast."""
-
-OUT_OF_REACH_S = 3600.0
-"""A half-width that takes longer than this is reported as out of reach."""
+MINUTES = (5, 10, 30)  # minutes from the start of the run for which the noise card forecasts the half-width
+PILOT_EPOCHS = 3  # epochs after which the noise card is shown and the measuring seconds may change, once
+CHANGE_FACTOR = 2.0  # least factor by which measuring seconds change after the pilot: its epochs are lost then
+TARGETS = (0.05, 0.02, 0.01, 0.005, 0.003)  # half-widths (log ratio) for which the resolution of a machine is forecast
+OUT_OF_REACH_S = 3600.0  # A half-width that takes longer than this is reported as out of reach
 
 _GAIN = 0.8  # three epochs give only a rough spread, so a smaller gain may be chance
 _WORST = 0.90  # probability that the true spread is below the one behind `TimeNeeded.at_worst_s`
 
 
 class NoiseLine(Frozen):
-    """One comparison's noise; log ratios.
+    """Noise of one comparison; log ratios.
 
     Attributes:
         sd_epoch: standard deviation of D_e between the pilot's epochs.
-        sd_within: the part that more measuring in an epoch would average out.
+        sd_within: the part that longer epochs would average out.
         sd_restart: the rest, which only more restarts average out.
-        expected: minutes of the whole run -> expected half-width; None if too few epochs fit.
+        expected: half-width by minutes of the whole run; None if too few epochs fit.
         epochs_needed: for the target precision, if this spread is the true one.
     """
 
@@ -58,7 +50,7 @@ class NoiseLine(Frozen):
 
 
 class NoiseCard(Frozen):
-    """All comparisons' noise. A card that rests on two or three epochs gives only the order of magnitude."""
+    """Noise of all comparisons. From two or three epochs, only the order of magnitude is known."""
 
     epochs: int
     lines: tuple[NoiseLine, ...]
@@ -81,10 +73,7 @@ def components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | Non
 
 
 def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: Frame) -> NoiseCard:
-    """Make the noise card from the first valid epochs; it has no lines with fewer than two.
-
-    The spread is at least what the noise within an epoch alone makes.
-    """
+    """Make the noise card from the first valid epochs, without lines for fewer than two."""
     lines = []
     for (cell, contender), pairs in by_comparison(history).items():
         values = [pair.value for pair in pairs]
@@ -117,9 +106,8 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
 def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, elapsed_s: float) -> float | None:
     """Return the measuring seconds of a cell to change to after the pilot; None to keep them, and the pilot's epochs.
 
-    They change only if m* differs by more than a factor of 2, the fewest epochs for a verdict still fit into the
-    budget, and starting again is expected to reach the target in four fifths of the time. A cell of unequal slices
-    keeps them.
+    They change only if the optimum differs by more than a factor of 2, the fewest epochs for a verdict still fit into
+    the budget, and starting again is expected to reach the target in four fifths of the time.
     """
     best = _best_seconds(history, plan) if len(history) >= PILOT_EPOCHS else None
     if best is None or any(cell.fixed_work for cell in plan.cells):
@@ -142,7 +130,7 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
 
 
 def steal_share(slices: Frame) -> float | None:
-    """Steal over all CPU time of the host in the slices; None if no time was counted."""
+    """Return stolen over all CPU time of the host in the slices; None if no time was counted."""
     fields = [f"host_{name}_ns" for name in ("user", "system", "iowait", "steal", "idle")]
     sums = {name: int(slices.get(name, 0).sum()) for name in fields}
     total = sum(sums.values())
@@ -164,16 +152,17 @@ def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None
         restarts.append(sd_restart**2)
     if not rates or plan.overhead_s <= 0:
         return None
-    return best_seconds_per_cell(
+    return ideal_seconds(
         overhead_s=plan.overhead_s,
         cells=len(plan.cells),
-        variance_rate_s=fmean(rates),
+        bounds=LATER_BOUNDS,
+        rate_s=fmean(rates),
         restart_variance=fmean(restarts),
     )
 
 
 class TimeNeeded(Frozen):
-    """Wall seconds from loading to verdict for one half-width (log ratio), expected and at worst (90 %)."""
+    """Wall seconds from loading to verdict for one half-width (log ratio), expected and at worst (90%)."""
 
     half_width: float
     seconds: float
@@ -203,7 +192,7 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
     """Forecast the time for each of `TARGETS` from the epochs of two equal arms in one cell.
 
     Their true log ratio is 0, so the mean square of D_e is the variance between epochs. The part from within an epoch
-    is scaled to the measuring time of a real run. Returns None below three usable epochs, or if that part is unknown.
+    is scaled to the measuring time of a real run. None below three usable epochs, or if that part is unknown.
     """
     values = [pair.value for pair in pairs if math.isfinite(pair.value)]
     within = [pair.variance_of_mean for pair in pairs if pair.variance_of_mean is not None]
@@ -212,12 +201,13 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
     n = len(values)
     variance = fmean(value * value for value in values)
     within_now = fmean(within)
-    measured_s = comfortable_seconds(overhead_s=overhead_s, cells=1)
+    measured_s = ideal_seconds(overhead_s=overhead_s, cells=1, bounds=(least_seconds(turns=2), LONG_S))
     within_then = within_now * fmean(pair.seconds for pair in pairs) / measured_s
     sd_restart = math.sqrt(max(0.0, variance - within_now))
     sd = math.hypot(sd_restart, math.sqrt(within_then))
-    # n times the mean square of n normal values over their variance is chi-squared with n degrees of freedom.
-    sd_worst = sd * math.sqrt(n / iv.chi_squared_exceeded(_WORST, n))
+    # n times the mean square of n normal values over their variance is chi-squared (by Wilson and Hilferty).
+    share = 2 / (9 * n)
+    sd_worst = sd * (1 - share + NormalDist().inv_cdf(1 - _WORST) * math.sqrt(share)) ** -1.5
 
     def seconds(sd: float, target: float) -> float:
         return load_s + iv.epochs_needed(sd, target) * (overhead_s + measured_s)

@@ -19,14 +19,9 @@ from numpy.typing import NDArray
 
 from bakeoff.stats.interval import f_above, t_quantile
 
-RUNGS_MIN = 4
-"""Fewest thread counts: three parameters and something left to see whether they fit."""
-
-EPOCHS_MIN_BOOTSTRAP = 10
-"""Fewest epochs to resample; fewer give no interval."""
-
-LACK_OF_FIT_P = 0.05
-"""Below it the points deviate from the law by more than the epochs scatter."""
+RUNGS_MIN = 4  # fewest thread counts: three parameters and something left to see whether they fit
+EPOCHS_MIN_BOOTSTRAP = 10  # fewest epochs to resample; fewer give no interval
+LACK_OF_FIT_P = 0.05  # below it the points deviate from the law by more than the epochs scatter
 
 _RESAMPLES = 200
 _STEPS = 60
@@ -39,7 +34,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Band:
-    """A value with its interval over epochs; both ends None with too few epochs, or several hosts."""
+    """A value with its interval over epochs; no ends with too few epochs or several hosts."""
 
     value: float
     low: float | None = None
@@ -51,12 +46,12 @@ class ScalingFit:
     """The law of one arm under one workload.
 
     Attributes:
-        epochs: those that measured every thread count; only these are used.
+        epochs: how many measured every thread count; only these are used.
         rate, contention, crosstalk: lambda [events per second], sigma and kappa [1].
-        peak_threads: where the law has its maximum, at least the first thread count; None if it lies beyond the last.
+        peak_threads: maximum of the law, at least the first thread count; None if it lies beyond the last.
         curve: threads, and throughput by the law.
         points: measured throughput at each thread count (geometric mean over epochs).
-        lack_of_fit_p: p of the F test of the points against the law; None with one epoch, or with several hosts.
+        lack_of_fit_p: p of the F test of the points against the law; None with one epoch or several hosts.
     """
 
     threads: tuple[int, ...]
@@ -78,12 +73,9 @@ class ScalingFit:
 def fit_scaling(
     rates: Mapping[int, Mapping[int, float]], *, seed: int = 0, host_of: Mapping[int, str] = MappingProxyType({})
 ) -> ScalingFit | None:
-    """Fit the law to one arm; None with fewer than four thread counts, or if no epoch measured all of them.
+    """Fit the law to one arm; None below four thread counts, or if no epoch measured all of them.
 
-    Args:
-        rates: threads -> epoch -> events per second, above zero.
-        seed: of the resampling.
-        host_of: the host that measured each epoch; empty on a single machine.
+    `rates` maps threads to epoch to events/s; `host_of` is empty on a single machine.
 
     Assumes: epochs independent. The intervals are a cluster bootstrap over whole epochs. With several hosts there are
     no intervals and no test.
@@ -97,39 +89,33 @@ def fit_scaling(
     best = _fit(counts, logs.mean(axis=0))
     grid = np.exp(np.linspace(math.log(counts[0]), math.log(counts[-1]), _CURVE_POINTS))
     independent = len({host_of.get(epoch, "") for epoch in epochs}) == 1
-    drawn = _resampled(counts, logs, best, seed) if independent and len(epochs) >= EPOCHS_MIN_BOOTSTRAP else None
-
-    def band(value: float, values: Floats | None) -> Band:
-        if values is None:
-            return Band(value)
-        low, high = np.quantile(values, ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
-        return Band(value, min(float(low), value), max(float(high), value))
-
-    rate, contention, crosstalk = (
-        band(float(_plain(best)[i]), None if drawn is None else _plain(drawn)[i]) for i in range(3)
-    )
-    peak = max(_peak(best), float(counts[0]))
-    peaks = None if drawn is None else np.clip([_peak(each) for each in drawn], counts[0], counts[-1])
-    curve = np.exp(_law(best, grid))
-    curves = None if drawn is None else np.exp(_law(drawn, grid))
+    drawn = _resampled(counts, logs, best, seed) if independent and len(epochs) >= EPOCHS_MIN_BOOTSTRAP else best[:0]
+    fits = np.vstack([best, *drawn])  # the first is the estimate
+    first, last = float(counts[0]), float(counts[-1])
+    peaks = np.maximum(_peak(fits), first)
+    peak = _band(np.append(peaks[:1], np.minimum(peaks[1:], last)))
+    if peak.high is not None and peak.high >= last:
+        peak = replace(peak, high=math.inf)
     return ScalingFit(
         threads=threads,
         epochs=len(epochs),
-        rate=rate,
-        contention=contention,
-        crosstalk=crosstalk,
-        peak_threads=_open_above(band(peak, peaks), counts[-1]) if peak <= counts[-1] else None,
-        curve=tuple(
-            (float(n), band(float(x), None if curves is None else curves[:, i]))
-            for i, (n, x) in enumerate(zip(grid, curve, strict=True))
-        ),
+        rate=_band(np.exp(fits[:, 0])),
+        contention=_band(fits[:, 1]),
+        crosstalk=_band(fits[:, 2]),
+        peak_threads=peak if peak.value <= last else None,
+        curve=tuple(zip(grid.tolist(), map(_band, np.exp(_law(fits, grid)).T), strict=True)),
         points=tuple(np.exp(logs.mean(axis=0)).tolist()),
         lack_of_fit_p=_lack_of_fit(counts, logs, best) if independent else None,
     )
 
 
-def _open_above(peak: Band, last: float) -> Band:
-    return replace(peak, high=math.inf) if peak.high is not None and peak.high >= last else peak
+def _band(values: Floats) -> Band:
+    """Make a band of the estimate and its resampled values, if there are any."""
+    value = float(values[0])
+    if len(values) == 1:
+        return Band(value)
+    low, high = np.quantile(values[1:], ((1 - _LEVEL) / 2, (1 + _LEVEL) / 2))
+    return Band(value, min(float(low), value), max(float(high), value))
 
 
 def _law(parameters: Floats, threads: Floats) -> Floats:
@@ -154,7 +140,7 @@ def _fit(threads: Floats, logs: Floats) -> Floats:
 
 
 def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats:
-    """Fits to means of epochs drawn with replacement.
+    """Fit the law to means of epochs drawn with replacement.
 
     Means of n drawn epochs scatter less than those of n new ones, so each drawn mean is moved away from the mean of all
     by as much as a t interval is wider than percentiles.
@@ -167,7 +153,7 @@ def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats
 
 
 def _descended(parameters: Floats, threads: Floats, logs: Floats) -> Floats:
-    """Least squares on ln X, sigma and kappa between 0 and 1, from many starts at once, by Levenberg and Marquardt.
+    """Minimise squares on ln X by Levenberg-Marquardt, with sigma and kappa between 0 and 1, from many starts at once.
 
     A parameter at its bound that would leave it stays there for the step.
     """
@@ -193,15 +179,10 @@ def _descended(parameters: Floats, threads: Floats, logs: Floats) -> Floats:
     return parameters
 
 
-def _plain(parameters: Floats) -> Floats:
-    columns = np.atleast_2d(parameters).T.copy()
-    columns[0] = np.exp(columns[0])
-    return columns[:, 0] if parameters.ndim == 1 else columns
-
-
-def _peak(parameters: Floats) -> float:
-    _, sigma, kappa = parameters
-    return math.sqrt(max(1 - sigma, 0.0) / kappa) if kappa > 1e-12 else math.inf
+def _peak(parameters: Floats) -> Floats:
+    sigma, kappa = parameters[:, 1], parameters[:, 2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(kappa > 1e-12, np.sqrt(np.maximum(1 - sigma, 0.0) / kappa), math.inf)
 
 
 def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
@@ -224,7 +205,7 @@ def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
 def rates_by_threads(
     cells: Sequence[tuple[str, str, int]], rates: Mapping[tuple[str, str], Mapping[int, float]], arm: str
 ) -> dict[str, dict[int, Mapping[int, float]]]:
-    """Workload -> threads -> epoch -> rate of one arm."""
+    """Return rates of one arm by workload, threads and epoch."""
     found: dict[str, dict[int, Mapping[int, float]]] = {}
     for cell, workload, threads in cells:
         if rates.get((cell, arm)):

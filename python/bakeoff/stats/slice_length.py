@@ -1,15 +1,15 @@
 """Choose the slice length of a cell from a short pilot: the length with the least noise for the time it takes.
 
-Short slices cancel slow noise because both arms see it, but they spend more of the time on guards. The pilot measures
-at the shortest length that holds enough events; the other candidates are multiples of it. Each pilot slice's log
-throughput, less the mean of its arm, is one value of a noise series. Averaged over windows of length tau and combined
-as in a block, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
+Short slices cancel slow noise because both arms see it, but spend more of the time on guards. The pilot measures at the
+shortest length that holds enough events; the other candidates are multiples of it. Each pilot slice's log throughput,
+less the mean of its arm, is one value of a noise series. Averaged over windows of length tau and combined as in a
+block, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
 
     J(tau) = Var(q) * 4 (tau + g + r)      variance of a block's ratio times the seconds that the block takes
 
 with the guard g, and the time r between two slices. This is an Allan variance. A pilot of seconds knows J of the longer
-ones only roughly, and misses bursts that come later, from which short slices suffer least. So the shortest tau is taken
-whose J is within one standard error of the least (Breiman et al., Classification and Regression Trees, 1984, 3.4.3).
+lengths only roughly, and misses later bursts, which hurt short slices least. So the shortest tau is taken whose J is
+within one standard error of the least (Breiman et al., Classification and Regression Trees, 1984, 3.4.3).
 """
 
 import math
@@ -35,7 +35,7 @@ _BLOCKS_MIN = 8  # fewest independent blocks for an estimate of J
 
 
 class SlicePoint(Frozen):
-    """One candidate: `j_s` is None if the pilot was too short; `allowed` candidates hold enough events."""
+    """A candidate; `j_s` is None if the pilot was too short, and `allowed` tells whether it holds enough events."""
 
     slice_ns: int
     guard_ns: int
@@ -45,8 +45,6 @@ class SlicePoint(Frozen):
 
 
 class SliceChoice(Frozen):
-    """The chosen length, the reason, and all candidates."""
-
     cell: str
     slice_ns: int
     guard_ns: int
@@ -55,7 +53,6 @@ class SliceChoice(Frozen):
 
     @property
     def slices(self) -> SliceLength:
-        """The choice as the plan stores it."""
         return SliceLength(slice_ns=self.slice_ns, guard_ns=self.guard_ns)
 
     @property
@@ -68,8 +65,7 @@ def choose_slice_length(pilot: Frame, *, cell: str, pilot_ns: int, ceiling_ns: i
     """Choose tau and its guard from the pilot's slices of one cell.
 
     Args:
-        pilot: rows as in `slices.parquet`, all of about one length.
-        cell: rows of other cells are left out.
+        pilot: rows as in `slices.parquet`; other cells are ignored.
         pilot_ns: length that the slices were to have (`pilot_slice_ns`).
         ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
     """
@@ -105,7 +101,7 @@ def choose_slice_length(pilot: Frame, *, cell: str, pilot_ns: int, ceiling_ns: i
 
 
 def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[float, int]:
-    """Variance of q over all positions of four windows of `windows` values; how many positions do not overlap.
+    """Return the variance of q over all positions of four windows, and how many positions do not overlap.
 
     A q beyond four standard deviations counts as four: one stall would make every epoch of the run longer.
     """
@@ -123,7 +119,7 @@ def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[flo
 
 
 def pilot_slice_ns(warm_up: Frame) -> int:
-    """Slice length of a pilot: the fewest whole ms that hold enough events at the warm-up's throughput."""
+    """Return a pilot's slice length: the fewest whole ms that hold enough events at the warm-up's throughput."""
     usable = warm_up.rows(warm_up["length_ns"] > 0)
     needed_ns = _needed_ns(with_rates(usable)) if len(usable) else math.inf
     return max(SLICE_MIN_NS, math.ceil(min(needed_ns, _PILOT_MAX_NS) / _MS) * _MS)

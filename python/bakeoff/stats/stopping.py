@@ -1,7 +1,7 @@
 """The stopping rule of docs/reference/method.md as a pure function of the epochs so far.
 
 A comparison is PRECISE when its t interval is narrow enough, DECISIVE when the anytime-valid interval excludes the
-reference (a ratio of 1, or a gate's limit). It is then settled: its contender is not measured in that cell any more. A
+reference (a ratio of 1, or a gate's limit). It is then settled, and its contender is no longer measured in that cell. A
 cell is finished when all its comparisons are settled; the control is never waited for.
 """
 
@@ -25,8 +25,8 @@ class Decision:
 
     Attributes:
         stop: RUNNING to measure another epoch, else why measuring has ended.
-        settled: (cell, arm) not to be measured any more; in a finished cell, every arm but the baseline.
-        more_s: wall seconds that the slowest cell would still take, at most the rest of the budget; None if unknown.
+        settled: (cell, arm) pairs that are no longer measured; in a finished cell, every arm but the baseline.
+        more_s: wall seconds that the slowest cell still needs, at most the rest of the budget; None if unknown.
         share: part of the planned measuring that fits into the budget in the next epoch, 0 to 1.
         joins: an arm to be measured next that the study does not have yet.
     """
@@ -45,12 +45,12 @@ def control_name(study: Study) -> str | None:
 
 
 def contenders(study: Study) -> tuple[str, ...]:
-    """Return the arms that the question is about: all but the baseline and its control."""
+    """Return all arms but the baseline and its control."""
     return tuple(arm.name for arm in study.arms[1:] if arm.name != control_name(study))
 
 
 def family_size(study: Study, cells: int) -> int:
-    """M: how many comparisons are corrected for together: cells x contenders, without the control."""
+    """Return M, the number of comparisons corrected for together: cells x contenders, without the control."""
     return max(1, cells * len(contenders(study)))
 
 
@@ -68,7 +68,7 @@ def stop_state(
         values: log ratios, one per epoch.
         hosts: the host that measured each; empty for a single machine.
         precision: target half-width.
-        family: how many comparisons there are.
+        family: number of comparisons.
         reference: the log ratio that DECISIVE excludes.
     """
     n = len(values)
@@ -84,7 +84,7 @@ def stop_state(
 
 
 def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family: int) -> Stop:
-    """`stop_state` of one comparison; over several kinds of machine, RUNNING until each kind is settled."""
+    """Like `stop_state`; over several kinds of machine, RUNNING until each kind is settled."""
     groups = by_kind(pairs, kinds)
     stops = {
         stop_state(
@@ -104,14 +104,13 @@ class Progress:
     """Where a run stands.
 
     Attributes:
-        history: one entry per valid epoch.
+        history: the valid epochs.
         study: with the arms that have joined so far.
         kinds: kind of machine by host.
         elapsed_s: wall seconds of the budget used, loading included.
-        epoch_time: measured in the epochs so far; None before that.
-        load_s: mean wall seconds of one load; only for a question that adds arms.
-        newest: arms that the newest epoch started, valid or not; likewise.
-        aborted: the user ended the run.
+        epoch_time: measured so far; None before the first epoch.
+        load_s: mean wall seconds of one load, if the question adds arms.
+        newest: arms that the newest epoch started, valid or not.
     """
 
     history: Sequence[EpochEstimates]
@@ -168,7 +167,7 @@ class ComparisonState:
     """One comparison after n valid epochs.
 
     Attributes:
-        values, hosts: of each epoch; empty if unlike machines are not combined.
+        values, hosts: one per epoch; empty if unlike machines are not combined.
         epochs_left: epochs that the target precision would still take; None if unknown.
     """
 

@@ -26,11 +26,8 @@ _CLIENT = (
 _HOST = ("host_user_ns", "host_system_ns", "host_iowait_ns", "host_steal_ns", "host_idle_ns")
 _SUMMED = ("events", "seconds", "errors", *_CLIENT, *_HOST, "context_switches")
 
-TAIL_MIN = 50
-"""Observations beyond a quantile that every arm and epoch must have: N (1 - q) >= 50."""
-
-STALL = 0.5
-"""A slice below this share of its epoch's throughput counts as a stall."""
+TAIL_MIN = 50  # observations beyond a quantile that every arm and epoch must have: N (1 - q) >= 50
+STALL = 0.5  # A slice below this share of its epoch's throughput counts as a stall
 
 _FALSE_DISCOVERY = 0.05
 _CLIENT_SHARE_OF_CPUS = 0.7
@@ -41,9 +38,9 @@ _NETWORK_SHARE_OF_BYTES = 0.8
 
 
 def arm_sums(slices: Frame) -> Frame:
-    """Sum an epoch's slices by cell and arm; with the median length, and the CPUs that the server usually used.
+    """Sum an epoch's slices by cell and arm; with the median slice length and the CPUs that the server usually used.
 
-    Columns that a slice table lacks count as 0, the server's as unknown.
+    Missing columns count as 0, the server's as unknown.
     """
     slices = with_rates(slices)
     by = slices.by("cell", "arm")
@@ -57,10 +54,7 @@ def arm_sums(slices: Frame) -> Frame:
 
 
 def arm_summaries(sums: Frame, histograms: Iterable[Mapping[str, Any]]) -> tuple[ArmSummary, ...]:
-    """Summarise every (cell, arm), in the order in which they were first measured.
-
-    Throughput is the mean over epochs; costs are sums over sums. `sums` are those of `arm_sums`, stacked.
-    """
+    """Summarise every (cell, arm) from stacked `arm_sums`, in the order in which they were first measured."""
     latencies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in histograms:
         if row.get("operation") == "event":
@@ -113,67 +107,65 @@ def _quantiles(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
-    """Flag events of an open loop that were never begun; names the arm with most of them."""
+    """Flag the arm with most open-loop events that were never begun."""
     worst = max(arms, key=lambda arm: arm.dropped_per_million, default=None)
     if worst is None or worst.dropped_per_million == 0:
         return None
-    text = (
+    return _client_bound(
         f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it fell "
         "behind the rate, and its response times do not include them."
     )
-    return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
 
 
 def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
     """Flag a client that limited the throughput itself.
 
-    It used two fifths of the CPU time that an event took on client and server, or kept 70 % of the CPUs busy, or (in an
-    open loop) began more than a hundredth of the events late.
+    It used two fifths of the CPU time of an event, kept 70% of the CPUs busy, or (in an open loop) began more than 1%
+    of the events late.
     """
     for arm in arms:
         if arm.late_starts_per_million > _LATE_PER_MILLION:
-            text = (
+            return _client_bound(
                 f"client overloaded, {arm.late_starts_per_million / 1e6:.1%} of the events of arm {arm.arm} "
                 "began late although a connection was free; its response times include delays of the client."
             )
-            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         client_ns, server_ns = arm.client_cpu_ns_per_event, arm.server_cpu_ns_per_event
         if server_ns is not None and client_ns > _CLIENT_SHARE_OF_EVENT * (client_ns + server_ns) > 0:
-            text = (
+            return _client_bound(
                 f"client-bound, the client took {client_ns / (client_ns + server_ns):.0%} of the CPU time of an event "
                 f"on arm {arm.arm}; the servers themselves differ by more than this ratio."
             )
-            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         if arm.client_cpu_share > _CLIENT_SHARE_OF_CPUS:
             share = min(arm.client_cpu_share, 1.0)
-            text = f"client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them."
-            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
+            return _client_bound(f"client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them.")
     return None
 
 
 def network_flag(arms: Sequence[ArmSummary], cell: Cell, network: Network) -> Flag | None:
-    """Flag a network that decided the throughput.
+    """Flag a network that limited the throughput.
 
-    More than half of a statement's time was the round trip of a small message (not in an open loop), or results took 80
-    % of the bytes per second that one connection carries.
+    Round trips took more than half of a statement's time (closed loop), or results took 80% of one connection's
+    bandwidth.
     """
     for arm in arms:
         waited = quotient(network.rtt_ns * arm.qps, 1e9 * cell.threads)
         if waited > _NETWORK_SHARE_OF_TIME and not cell.open_loop:
-            text = (
+            return _client_bound(
                 f"network-bound, {min(waited, 1.0):.0%} of a statement's time on arm {arm.arm} was the round trip of "
                 f"{format_ns(network.rtt_ns)} between client and servers; the servers themselves differ by "
                 "more than this ratio."
             )
-            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         full = quotient(arm.received_bytes_per_event * arm.tps, network.bytes_per_s)
         if full > _NETWORK_SHARE_OF_BYTES:
-            text = (
+            return _client_bound(
                 f"network-bound, results of arm {arm.arm} took {full:.0%} of the {format_bytes(network.bytes_per_s)} a "
                 "second that one connection carries from the servers to the client."
             )
-            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
     return None
+
+
+def _client_bound(text: str) -> Flag:
+    return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
 
 
 _Round = tuple[int, int]  # epoch and round: arms of one round ran together
@@ -185,8 +177,7 @@ def latency_ratios(
     """Compare every latency quantile of every operation that the baseline and a contender both have.
 
     L_e(q) = ln Q_B,e(q) - ln Q_A,e(q), from the histograms of whole epochs; mean and interval are over epochs. Requests
-    are never pooled over epochs: within one start of a server they are not independent. A histogram's `round` says with
-    which baseline it ran.
+    are never pooled over epochs: within one start of a server they are not independent.
     """
     rows: dict[tuple[str, str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     host_of = {epoch.epoch: epoch.host for epoch in epochs}
@@ -235,15 +226,14 @@ def _moments(
 
 
 def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:
-    tested = [p if ratio.clock == "response" else None for ratio, p in found]
-    adjusted = iter(iv.benjamini_hochberg([p for p in tested if p is not None]))
-    ratios = []
-    for (ratio, _), p in zip(found, tested, strict=True):
+    tested = [at for at, (ratio, p) in enumerate(found) if p is not None and ratio.clock == "response"]
+    ratios = [ratio for ratio, _ in found]
+    adjusted = iv.benjamini_hochberg([found[at][1] or 0.0 for at in tested])
+    for at, p in zip(tested, adjusted, strict=True):
+        estimate = ratios[at].estimate
         # If only the anytime-valid interval may be shown, it must show the difference, too.
-        shown = ratio.estimate is not None and iv.excludes_zero(ratio.estimate.interval)
-        if p is not None and next(adjusted) <= _FALSE_DISCOVERY and shown:
-            ratio = ratio.model_copy(update={"differs": True})
-        ratios.append(ratio)
+        if p <= _FALSE_DISCOVERY and estimate and iv.excludes_zero(estimate.interval):
+            ratios[at] = ratios[at].model_copy(update={"differs": True})
     return tuple(ratios)
 
 
@@ -252,10 +242,9 @@ def stability(slices: Frame) -> Frame:
 
     Slices without busy time are left out: an event that began in the guard took all of it.
 
-    Returns:
-        Columns cell, arm; slice_cv (standard deviation of a slice's throughput over its epoch's mean); slowest (the
-        slowest slice over its epoch's mean); stalled (share of slices below half of it); slices (how many); epoch_cv
-        (standard deviation of the epochs' throughput over their mean; NaN with one); longest_ns (the longest event).
+    Returns columns cell, arm; slice_cv (standard deviation of a slice's throughput over its epoch's mean); slowest (the
+    slowest slice over its epoch's mean); stalled (share of slices below half of it); slices (how many); epoch_cv
+    (standard deviation of the epochs' throughput over their mean; NaN with one); longest_ns (the longest event).
     """
     slices = slices.rows(slices["busy_ns"] > 0)
     seconds = slices["busy_ns"] / slices["connections"] / 1e9

@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
-from bakeoff.spec import Origin, Study, Workload
+from bakeoff.spec import Study, Workload
 from bakeoff.stats import diagnostics, hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
@@ -30,8 +30,7 @@ from bakeoff.units import at_least_text, format_duration, format_rate, percent_t
 
 _SHAPE_EPOCHS_A_HOST = 3
 _WITHIN_REACH_S = 86_400.0
-SHORTFALL = 0.1
-"""In an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short."""
+SHORTFALL = 0.1  # in an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ class AnalysisContext:
 
     Attributes:
         family: M, the number of primary comparisons.
-        control: name of the control arm.
         epoch_s: expected wall seconds of another epoch.
         kinds: kind of machine by host; empty if all hosts are combined.
     """
@@ -52,16 +50,20 @@ class AnalysisContext:
     epoch_s: float
     kinds: hosts.Kinds = field(default_factory=dict)
 
+    @property
+    def unsettled(self) -> Stop:
+        """How a comparison ended that no rule has stopped."""
+        return self.ended if self.ended.anytime_only else Stop.BUDGET
+
     def interval(self, mean: float, sd: float, n: int, degrees: int | None = None, *, stop: Stop) -> Interval:
-        """The interval that may be shown for a way of stopping."""
+        """Return the interval that may be shown for a way of stopping."""
         if stop is Stop.DECISIVE:
             return iv.around(mean, iv.anytime_half_width(sd, n, degrees, alpha=iv.ALPHA_DECISIVE / self.family))
         return iv.shown(mean, sd, n, degrees, anytime=stop.anytime_only)
 
     def quick_interval(self, mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
-        """The interval for what has no stopping rule: latency quantiles, the mean over cells."""
-        stop = self.ended if self.ended.anytime_only else Stop.BUDGET
-        return self.interval(mean, sd, n, degrees, stop=stop)
+        """Return the interval of latency quantiles and means over cells, which no rule stops."""
+        return self.interval(mean, sd, n, degrees, stop=self.unsettled)
 
     def label(self, arm: str) -> str:
         return next((each.label for each in self.study.arms if each.name == arm), arm)
@@ -69,39 +71,21 @@ class AnalysisContext:
 
 @dataclass(frozen=True)
 class _Sample:
-    """One comparison.
-
-    Attributes:
-        pairs: the epochs with a finite ratio; `values`, `hosts` and `found` are of these.
-        nothing_done: why an epoch has no ratio, or empty.
-        restarted: both servers were started anew for every epoch.
-        unlike: kinds of machine whose epochs have no ratio in common.
-    """
+    """The epochs of one comparison that have a finite ratio; `why` explains the obstacle."""
 
     cell: Cell
     contender: str
-    is_control: bool
     pairs: tuple[PairEstimate, ...]
-    points: tuple[EpochPoint, ...]
     values: list[float]
     hosts: list[str]
     found: iv.Moments
-    nothing_done: str
-    restarted: bool
     stop: Stop
-    unlike: tuple[str, ...] = ()
+    obstacle: Obstacle | None
+    why: str
 
     @property
-    def n(self) -> int:
-        return self.found.n
-
-    @property
-    def obstacle(self) -> Obstacle | None:
-        if self.nothing_done:
-            return Obstacle.NOTHING_DONE
-        if self.unlike:
-            return Obstacle.UNLIKE_MACHINES
-        return None if self.restarted else Obstacle.NOT_RESTARTED
+    def has_ratio(self) -> bool:
+        return self.obstacle in (None, Obstacle.NOT_RESTARTED)
 
 
 def compare(
@@ -118,90 +102,90 @@ def compare(
         if (found := pairs.get((cell.name, arm.name)))
     ]
     p_values = [_p_value(sample) for sample in samples]
-    adjusted = _adjusted(samples, p_values, context.family)
+    adjusted = _adjusted(samples, p_values, context)
     builds = [diagnostics.build_effect(_within_hosts(sample)) for sample in samples]
-    build_flags = diagnostics.build_flags(builds)
-    comparisons = []
-    for sample, p, q, build, flag in zip(samples, p_values, adjusted, builds, build_flags, strict=True):
-        comparison = _comparison(sample, context, p_value=p, p_adjusted=q, build_effect=build)
-        flags = _flags(comparison, sample, context, build_flag=flag)
-        comparisons.append(comparison.model_copy(update={"flags": flags}))
-    return tuple(comparisons)
-
-
-def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
-    study = context.study
-    stop = stop_of(found, context.kinds, study, family=context.family)
-    if stop is Stop.RUNNING:  # only unsettled comparisons end as the run did
-        stop = context.ended if context.ended.anytime_only else Stop.BUDGET
-    servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
-    pairs = tuple(pair for pair in found if math.isfinite(pair.value))
-    kinds = tuple(hosts.by_kind(pairs, context.kinds))
-    values, measured_by = [pair.value for pair in pairs], [pair.host for pair in pairs]
-    return _Sample(
-        cell=cell,
-        contender=contender,
-        is_control=contender == context.control,
-        pairs=pairs,
-        points=tuple(EpochPoint(epoch=p.epoch, build=p.build, value=p.value, host=p.host) for p in pairs),
-        values=values,
-        hosts=measured_by,
-        found=hosts.moments(values, measured_by),
-        nothing_done=_nothing_done(found, contender, context),
-        restarted=all(server.origin is not Origin.URL for server in servers),
-        stop=stop,
-        unlike=kinds if len(kinds) > 1 else (),
+    return tuple(
+        _comparison(sample, context, p_value=p, p_adjusted=q, build_effect=build, build_flag=flag)
+        for sample, p, q, build, flag in zip(
+            samples, p_values, adjusted, builds, diagnostics.build_flags(builds), strict=True
+        )
     )
 
 
-def _within_hosts(sample: _Sample) -> list[EpochPoint]:
-    values = hosts.without_hosts(sample.values, sample.hosts)
-    return [point.model_copy(update={"value": each}) for point, each in zip(sample.points, values, strict=True)]
+def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
+    stop = stop_of(found, context.kinds, context.study, family=context.family)
+    pairs = tuple(pair for pair in found if math.isfinite(pair.value))
+    values, measured_by = [pair.value for pair in pairs], [pair.host for pair in pairs]
+    obstacle, why = _obstacle(found, contender, context)
+    return _Sample(
+        cell=cell,
+        contender=contender,
+        pairs=pairs,
+        values=values,
+        hosts=measured_by,
+        found=hosts.moments(values, measured_by),
+        stop=context.unsettled if stop is Stop.RUNNING else stop,
+        obstacle=obstacle,
+        why=why,
+    )
 
 
-def _shaped(sample: _Sample) -> list[EpochPoint]:
-    """Epochs of hosts with three or more, without their hosts' means; fewer epochs have no scatter to look at."""
-    counts = Counter(sample.hosts)
-    return [point for point in _within_hosts(sample) if counts[point.host] >= _SHAPE_EPOCHS_A_HOST]
+def _obstacle(found: Sequence[PairEstimate], contender: str, context: AnalysisContext) -> tuple[Obstacle | None, str]:
+    study = context.study
+    if dead := [pair for pair in found if not math.isfinite(pair.value)]:
+        idle = {math.inf: study.baseline.name, -math.inf: contender}.get(dead[0].value)
+        who = "an arm" if idle is None else context.label(idle)
+        where = f"epoch {dead[0].epoch}" if len(dead) == 1 else f"{len(dead)} epochs"
+        return Obstacle.NOTHING_DONE, f"{who} completed nothing in {where}, so no ratio exists."
+    kinds = hosts.by_kind(found, context.kinds)
+    if len(kinds) > 1:
+        why = f"the hosts are unlike machines ({'; '.join(kinds)}); combine_hosts in the study combines them."
+        return Obstacle.UNLIKE_MACHINES, why
+    if any(arm.server.is_running for arm in study.arms if arm.name in (study.baseline.name, contender)):
+        return Obstacle.NOT_RESTARTED, "a server was running already and was measured without restarts."
+    return None, ""
 
 
-def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: AnalysisContext) -> str:
-    dead = [pair for pair in pairs if not math.isfinite(pair.value)]
-    if not dead:
-        return ""
-    idle = {math.inf: context.study.baseline.name, -math.inf: contender}.get(dead[0].value)
-    who = "an arm" if idle is None else context.label(idle)
-    where = f"epoch {dead[0].epoch}" if len(dead) == 1 else f"{len(dead)} epochs"
-    return f"{who} completed nothing in {where}, so no ratio exists."
+def _points(sample: _Sample, values: Sequence[float]) -> tuple[EpochPoint, ...]:
+    return tuple(
+        EpochPoint(epoch=pair.epoch, build=pair.build, value=value, host=pair.host)
+        for pair, value in zip(sample.pairs, values, strict=True)
+    )
+
+
+def _within_hosts(sample: _Sample) -> tuple[EpochPoint, ...]:
+    return _points(sample, hosts.without_hosts(sample.values, sample.hosts))
 
 
 def _p_value(sample: _Sample) -> float | None:
-    if sample.stop.anytime_only or sample.n < iv.N_MIN or sample.nothing_done or sample.unlike:
+    if sample.stop.anytime_only or sample.found.n < iv.N_MIN or not sample.has_ratio:
         return None
     return iv.p_value(*sample.found)
 
 
-def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:
-    """Holm over the declared family; the control is outside it and keeps its own p.
+def _adjusted(
+    samples: Sequence[_Sample], p_values: Sequence[float | None], context: AnalysisContext
+) -> list[float | None]:
+    """Adjust by Holm over the declared family; the control is outside it and keeps its own p.
 
-    A DECISIVE comparison has passed a separate test at 1 % / M: it counts as rejected for the others (p = 0) and gets
+    A DECISIVE comparison has passed a separate test at 1% / M: it counts as rejected for the others (p = 0) and gets
     its Bonferroni value. One that is decisive about a gate's limit alone counts as not rejected.
     """
-    primary = [i for i, sample in enumerate(samples) if not sample.is_control]
-    ranked = [_decisive_p(samples[i], family) if samples[i].stop is Stop.DECISIVE else p_values[i] for i in primary]
-    ranked += [None] * (family - len(ranked))
+    primary = [i for i, sample in enumerate(samples) if sample.contender != context.control]
+    decisive = {i for i in primary if samples[i].stop is Stop.DECISIVE}
+    ranked = [(0.0 if _excludes_one(samples[i], context) else None) if i in decisive else p_values[i] for i in primary]
+    ranked += [None] * (context.family - len(ranked))
     adjusted = list(p_values)
     for i, q in zip(primary, iv.holm(ranked), strict=False):
         p = p_values[i]
-        adjusted[i] = q if samples[i].stop is not Stop.DECISIVE else None if p is None else min(1.0, family * p)
+        adjusted[i] = q if i not in decisive else None if p is None else min(1.0, context.family * p)
     return adjusted
 
 
-def _decisive_p(sample: _Sample, family: int) -> float | None:
-    if sample.unlike:
-        return None
-    excluded = abs(sample.found.mean) > iv.anytime_half_width(*sample.found[1:], alpha=iv.ALPHA_DECISIVE / family)
-    return 0.0 if excluded else None
+def _excludes_one(sample: _Sample, context: AnalysisContext) -> bool:
+    alpha = iv.ALPHA_DECISIVE / context.family
+    far = abs(sample.found.mean) > iv.anytime_half_width(*sample.found[1:], alpha=alpha)
+    return far and sample.obstacle is not Obstacle.UNLIKE_MACHINES
 
 
 def _comparison(
@@ -211,47 +195,64 @@ def _comparison(
     p_value: float | None,
     p_adjusted: float | None,
     build_effect: float | None,
+    build_flag: Flag | None,
 ) -> Comparison:
-    study, stop, found = context.study, sample.stop, sample.found
-    # An arm that completed nothing in an epoch has no ratio, not even over its other epochs.
-    measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not sample.nothing_done]
+    cell, precision = sample.cell, context.study.precision
+    nothing_done = sample.obstacle is Obstacle.NOTHING_DONE
+    measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not nothing_done]
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
     # The parts of a capture differ anyway, for all arms alike.
-    sd_restart, sd_within = (None, None) if sample.cell.fixed_work else components(sample.pairs)
+    sd_restart, sd_within = (None, None) if cell.fixed_work else components(sample.pairs)
     case = _case(sample, context, p_adjusted)
+    trimmed_estimate = hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context))
+    unsteady = not cell.fixed_work and disagree(sample.values, trimmed, sample.hosts)
+    carry_over = diagnostics.carry_over(sample.pairs, comparisons=context.family)
+    trend = diagnostics.trend(sample.pairs, comparisons=context.family)
+    counts = Counter(sample.hosts)
+    # Few epochs of a host have no scatter to look at.
+    shaped = [point for point in _within_hosts(sample) if counts[point.host] >= _SHAPE_EPOCHS_A_HOST]
+    ratios = f"ratio {math.exp(sample.found.mean):.4f} with them, {math.exp(trimmed_estimate.mean):.4f} without"
+    flags = (
+        Flag(kind=FlagKind.NO_VERDICT, text=sample.why) if sample.obstacle else None,
+        Flag(kind=FlagKind.UNSTABLE, text=f"stalls or bursts differ between arms ({ratios}).") if unsteady else None,
+        diagnostics.carry_over_flag(carry_over, precision),
+        None if cell.fixed_work else diagnostics.trend_flag(trend, precision),
+        diagnostics.outlier_flag(shaped),
+        diagnostics.bimodal_flag(shaped),
+        build_flag,
+    )
     return Comparison(
-        cell=sample.cell.name,
-        workload=sample.cell.workload,
-        threads=sample.cell.threads,
-        baseline=study.baseline.name,
+        cell=cell.name,
+        workload=cell.workload,
+        threads=cell.threads,
+        baseline=context.study.baseline.name,
         contender=sample.contender,
-        is_control=sample.is_control,
-        points=sample.points,
-        estimate=_NONE if sample.nothing_done else case.estimate,
-        live=iv.no_interval(*found) if sample.unlike or sample.nothing_done else iv.live_interval(*found),
-        stop=stop,
+        is_control=case.is_control,
+        points=_points(sample, sample.values),
+        # An arm that completed nothing in an epoch has no ratio, not even over its other epochs.
+        estimate=Estimate(mean=0.0, interval=iv.no_interval(0.0), n=0) if nothing_done else case.estimate,
+        live=iv.live_interval(*sample.found) if sample.has_ratio else iv.no_interval(0.0),
+        stop=sample.stop,
         verdict=verdict(case),
-        trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
-        disagree=not sample.cell.fixed_work and disagree(sample.values, trimmed, sample.hosts),
+        trimmed=trimmed_estimate,
+        disagree=unsteady,
         p_value=p_value,
         p_adjusted=p_adjusted,
         sd_restart=sd_restart,
         sd_within=sd_within,
-        carry_over=diagnostics.carry_over(sample.pairs, comparisons=context.family),
-        trend=diagnostics.trend(sample.pairs, comparisons=context.family),
+        carry_over=carry_over,
+        trend=trend,
         build_effect=build_effect,
-        flags=(),
+        flags=tuple(filter(None, flags)),
         obstacle=sample.obstacle,
         more_epochs=case.more_epochs,
         more_s=case.more_s,
     )
 
 
-_NONE = Estimate(mean=0.0, interval=Interval(low=None, high=None), n=0)
-
-
 def _interval_of(sample: _Sample, context: AnalysisContext) -> iv.IntervalOf:
-    return iv.no_interval if sample.unlike else partial(context.interval, stop=sample.stop)
+    unlike = sample.obstacle is Obstacle.UNLIKE_MACHINES
+    return iv.no_interval if unlike else partial(context.interval, stop=sample.stop)
 
 
 def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -> "Case":
@@ -265,8 +266,7 @@ def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -
         baseline=context.label(study.baseline.name),
         estimate=iv.estimate(found, _interval_of(sample, context)),
         stop=stop,
-        claim=claim and sample.restarted and not sample.nothing_done,
-        unlike=sample.unlike,
+        claim=claim and not sample.obstacle,
         precision=study.precision,
         has_target=study.has_target,
         equivalence=study.equivalence,
@@ -274,9 +274,9 @@ def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -
         sd=iv.standard_deviation(sample.values),
         more_epochs=more_epochs,
         more_s=None if more_epochs is None else more_epochs * context.epoch_s,
-        nothing_done=sample.nothing_done,
-        restarted=sample.restarted,
-        is_control=sample.is_control,
+        obstacle=sample.obstacle,
+        why=sample.why,
+        is_control=sample.contender == context.control,
         rate_per_s=rate_per_s,
         hosts=len(set(sample.hosts)),
         kept_up=rate_per_s is None or _kept_up(sample.pairs, rate_per_s, sample.cell),
@@ -292,10 +292,10 @@ def _rate(workload: Workload, pairs: Sequence[PairEstimate]) -> float | None:
 def _more_epochs(sample: _Sample, precision: float) -> int | None:
     if sample.stop in (Stop.PRECISE, Stop.DECISIVE):
         return 0
-    if sample.n < 2 or sample.nothing_done or sample.unlike:
+    if sample.found.n < 2 or not sample.has_ratio:
         return None
     needed = hosts.epochs_needed(sample.values, sample.hosts, precision)
-    return None if needed is None else max(needed - sample.n, 0)
+    return None if needed is None else max(needed - sample.found.n, 0)
 
 
 def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
@@ -319,34 +319,6 @@ def disagree(values: Sequence[float], trimmed: Sequence[float], measured_by: Seq
     return any(gap > iv.precision_half_width(*found[1:]) for found in both)
 
 
-def _flags(
-    comparison: Comparison, sample: _Sample, context: AnalysisContext, *, build_flag: Flag | None
-) -> tuple[Flag, ...]:
-    found: list[Flag | None] = []
-    if sample.obstacle:
-        found.append(Flag(kind=FlagKind.NO_VERDICT, text=_obstacle_text(sample)))
-    if comparison.disagree:
-        with_them, without = math.exp(sample.found.mean), math.exp(comparison.trimmed.mean)
-        text = f"stalls or bursts differ between arms (ratio {with_them:.4f} with them, {without:.4f} without)."
-        found.append(Flag(kind=FlagKind.UNSTABLE, text=text))
-    found += [
-        diagnostics.carry_over_flag(comparison.carry_over, context.study.precision),
-        None if sample.cell.fixed_work else diagnostics.trend_flag(comparison.trend, context.study.precision),
-        diagnostics.outlier_flag(_shaped(sample)),
-        diagnostics.bimodal_flag(_shaped(sample)),
-        build_flag,
-    ]
-    return tuple(flag for flag in found if flag is not None)
-
-
-def _obstacle_text(sample: _Sample) -> str:
-    if sample.nothing_done:
-        return sample.nothing_done
-    if sample.unlike:
-        return f"the hosts are {len(sample.unlike)} kinds of machine, whose ratios are not combined."
-    return "a server was running already and was measured as it is, without restarts."
-
-
 @dataclass(frozen=True)
 class Case:
     """What the words of a verdict follow from; log ratios.
@@ -354,11 +326,9 @@ class Case:
     Attributes:
         claim: the interval excludes 0 after correction over the family (`may_claim`).
         detectable: minimal detectable effect; infinite if unknown.
-        nothing_done: why no ratio exists, or empty.
-        restarted: both servers were started anew for every epoch.
-        rate_per_s: of an open loop; None for a closed one.
-        kept_up: in an open loop, neither arm fell short of the rate.
-        unlike: kinds of machine that have no ratio in common.
+        why: explains the obstacle.
+        rate_per_s: None for a closed loop.
+        kept_up: neither arm fell short of the rate of an open loop.
         hosts: how many measured it.
     """
 
@@ -374,12 +344,11 @@ class Case:
     sd: float
     more_epochs: int | None
     more_s: float | None
-    nothing_done: str = ""
-    restarted: bool = True
+    obstacle: Obstacle | None = None
+    why: str = ""
     is_control: bool = False
     rate_per_s: float | None = None
     kept_up: bool = True
-    unlike: tuple[str, ...] = ()
     hosts: int = 1
 
 
@@ -411,7 +380,7 @@ def verdict(case: Case) -> Verdict:
 
 def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
     low, high = case.estimate.interval.low, case.estimate.interval.high
-    if case.nothing_done or not case.restarted or case.unlike:
+    if case.obstacle:
         return (Word.INCONCLUSIVE,), None
     negligible = low is not None and high is not None and -case.equivalence < low and high < case.equivalence
     if case.rate_per_s is not None and (case.kept_up or negligible):
@@ -432,12 +401,11 @@ def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
 def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> str:
     interval = case.estimate.interval
     counted = _counted(case.estimate, case.hosts)
-    if case.unlike:
-        kinds = "; ".join(case.unlike)
-        return f"No verdict over unlike machines ({kinds}): see Hosts; combine_hosts in the study combines them."
-    if case.is_control and not case.nothing_done:
+    if case.obstacle in (Obstacle.NOTHING_DONE, Obstacle.UNLIKE_MACHINES):
+        return f"No verdict: {case.why}"
+    if case.is_control:
         return f"Control: {case.baseline} against itself gives {counted}; the truth is 1."
-    if not case.restarted and not case.nothing_done:
+    if case.obstacle:
         return (
             f"No verdict: {counted.replace('restart', 'repetition')}, and a running server is not restarted, "
             "so the luck of its one start is part of the ratio."
@@ -459,8 +427,6 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
     if Word.EQUIVALENT in words:
         text = f"{case.contender} and {case.baseline} are equivalent within {margin}: {counted}."
         return text + _short_of_target(case)
-    if case.nothing_done:
-        return f"Inconclusive: {case.nothing_done}"
     if not enough(case.estimate.n, case.stop) or interval.low is None:
         likely = f"probably {lean}, " if (lean := leaning(interval)) else ""
         return f"Inconclusive: {likely}{counted}; a verdict takes at least {iv.N_MIN}.{_more(case)}"

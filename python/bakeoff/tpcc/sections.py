@@ -5,8 +5,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.studies import measured
 from bakeoff.report.view import Row, Section, Table, Value
 from bakeoff.results.epoch_data import EpochData
@@ -143,7 +142,7 @@ def _sets_table(context: Context) -> Table:
         if not ratios or scripts.get(comparison.cell) != _TPCC:
             continue
         count = math.comb(len(contender.keys() & baseline.keys()), SETS)
-        choices = f"{count} choices" if len(ratios) == count else f"{len(ratios):,} of the {count:,} choices, drawn"
+        choices = f"{count} choices" if len(ratios) == count else f"{len(ratios):,} of the {count:,} choices"
         rows.append(
             Row.of(
                 context.labels[comparison.contender],

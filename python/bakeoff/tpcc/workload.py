@@ -3,7 +3,7 @@
 from bakeoff.plan.workloads import OptionPairs, Options, ScriptKind, stem, whole_number
 
 BUNDLED = "tpcc"
-_BYTES_PER_WAREHOUSE = 110 * 2**20  # with all indexes in InnoDB (docs/tpcc.md)
+_BYTES_PER_WAREHOUSE = 110 * 2**20  # with all indexes in InnoDB (docs/reference/tpcc.md)
 
 
 class TpccKind(ScriptKind):

@@ -40,7 +40,7 @@ sysbench.cmdline.options = {
 }
 
 -- Rows of one piece: about a megabyte. Statements are of the size that is best for the servers measured, a transaction of some
--- pieces has several (docs/loading.md).
+-- pieces has several (docs/reference/loading.md).
 local ROWS_PER_PIECE = 5000
 local PIECES_PER_TRANSACTION = 4
 local LARGEST_STATEMENT_BYTES = 256 * 1024
@@ -158,7 +158,7 @@ local function load_pieces(con, table_num, first_piece, last_piece)
 end
 
 -- Digits are the same bytes in every character set but the wide ones. Called binary, they are stored without a look at each character:
--- a quarter of the server's work (docs/loading.md). For a connection that loads and does nothing else.
+-- a quarter of the server's work (docs/reference/loading.md). For a connection that loads and does nothing else.
 local function send_rows_as_bytes(con)
   if not is_default_text() then
     return

@@ -93,6 +93,7 @@ const LONGEST_NS: f64 = 24.0 * 3600.0 * 1e9;
 
 /// `250ns`, `50us`, `1.5ms`, `2s` in ns.
 fn read_duration_ns(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s");
     let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let ns = match unit {
@@ -100,12 +101,9 @@ fn read_duration_ns(text: &str) -> Result<u64, String> {
         "us" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
-        _ => {
-            return Err(format!("'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"));
-        }
+        _ => return Err(wrong()),
     };
-    let number: f64 =
-        number.parse().map_err(|_| format!("'{text}' is not a duration: write 250ns, 50us, 1.5ms or 2s"))?;
+    let number: f64 = number.parse().map_err(|_| wrong())?;
     if number < 0.0 || number * ns > LONGEST_NS {
         return Err(format!("'{text}' is outside 0 to 24 hours"));
     }
