@@ -17,6 +17,12 @@ PRELUDE = """#!{python}
 import json, sys
 def say(**message): print(json.dumps(message), flush=True)
 say(type="hello", contract=5, engine="test", build={{}}, pid=1)
+def slice(events):
+    say(type="slice", id=id, cell="c", arm="A", events=events, errors={{}}, threads={{}}, **dict.fromkeys('''
+        block position start_ns length_ns load_ns busy_ns connections outside_events reads writes other retries
+        reconnects late_starts dropped latency_sum_ns latency_max_ns sent_bytes received_bytes client_user_ns
+        client_system_ns server_cpu_ns server_read_bytes server_write_bytes server_rss_bytes host_user_ns
+        host_system_ns host_iowait_ns host_steal_ns host_idle_ns context_switches'''.split(), 0))
 for line in sys.stdin:
     request = json.loads(line)
     kind, id = request["type"], request["id"]
@@ -46,8 +52,9 @@ def test_slices_and_histograms_come_back_in_order(scripted):
     scripted(
         "say(type='log', level='notice', message='hello')",
         "say(type='log', level='warning', message='hello from Lua')",
-        "for n in range(3): say(type='slice', id=id, arm='A', events=n)",
-        "say(type='histogram', id=id, arm='A', operation='event')",
+        "for n in range(3): slice(n)",
+        "say(type='histogram', id=id, cell='c', arm='A', operation='event', clock='service', count=3, mean_ns=1.5,"
+        " min_ns=1, max_ns=2, quantiles_ns={}, hdr='')",
         "say(type='done', id=id, seconds=1.5, blocks=1, cancelled=False)",
     )
     logged = []
@@ -68,9 +75,14 @@ def test_an_error_keeps_its_codes_and_arm(scripted):
 
 
 def test_the_password_reaches_the_engine_and_nothing_else(scripted):
-    scripted("say(type='opened', id=id, arms=[{'password_length': len(request['arms'][0]['password'])}])")
-    with Engine() as engine:
-        assert engine.open([ARM]) == [{"password_length": 7}]
+    scripted(
+        "say(type='log', level='warning', message=str(len(request['arms'][0]['password'])))",
+        "say(type='opened', id=id, arms=[])",
+    )
+    logged = []
+    with Engine(on_log=logged.append) as engine:
+        engine.open([ARM])
+    assert logged == ["7"]
     assert "hunter2" not in repr(ARM)
 
 
@@ -84,7 +96,7 @@ def test_slices_that_are_drained_slowly_take_the_time_that_they_need(scripted, m
     monkeypatch.setattr("bakeoff.engine._GRACE_S", 0.8)
     scripted(
         "import time",
-        "for n in range(4): time.sleep(0.4); say(type='slice', id=id, arm='A', events=n)",
+        "for n in range(4): time.sleep(0.4); slice(n)",
         "say(type='done', id=id, seconds=1.6, blocks=1, cancelled=False)",
     )
     with Engine() as engine:
@@ -100,7 +112,7 @@ def test_connections_that_a_script_ends_are_no_measurement(scripted):
 
 def test_an_engine_that_falls_silent_is_ended(scripted, monkeypatch):
     monkeypatch.setattr("bakeoff.engine._GRACE_S", 0.3)
-    scripted("say(type='slice', id=id, arm='A', events=1)")
+    scripted("slice(1)")
     with Engine() as engine, pytest.raises(EngineError, match="did not answer in time"):
         engine.measure({"blocks": 1, "arms": ["A"], "slice_ns": 1_000_000})
 
@@ -135,6 +147,21 @@ def test_setting_stop_cancels_a_running_measure(scripted):
         engine.measure({"seconds": 60.0})  # it ends
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("say(type='surprise', id=id)", "surprise"),
+        ("say(type='done', id=id)", "done.seconds: Field required"),
+        ("say(type='failures', id=id, cell='c', arm='A', failures=[{'count': 'many'}])", "failures.failures.0"),
+        ("print('{', flush=True)", "Invalid JSON"),
+    ],
+)
+def test_an_answer_that_is_not_understood_is_one_clear_error(scripted, line, named):
+    scripted(line)
+    with Engine() as engine, pytest.raises(EngineError, match=f"does not understand .*{named}"):
+        engine.measure({"seconds": 1.0})
+
+
 def test_another_contract_is_refused(scripted):
     scripted("pass", prelude=PRELUDE.replace("contract=5", "contract=7"))
     with pytest.raises(EngineError, match="contract 7"):
@@ -145,5 +172,5 @@ def test_a_missing_engine_says_how_to_get_one(monkeypatch, capsys):
     monkeypatch.setenv("BAKEOFF_ENGINE", "/nowhere/bakeoff-engine")
     with pytest.raises(HostError, match="make setup"):
         Engine()
-    assert main.run(["gate", "mysql:8.0.15", "mysql:8.0.15", "--range-size=5"]) == 2
+    assert main.run(["duel", "mysql:8.0.15", "mysql:8.0.15", "--range-size=5"]) == 2
     assert "No such option '--range-size'" in capsys.readouterr().err

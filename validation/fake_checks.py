@@ -180,7 +180,7 @@ def _sorting_error(histogram: Histogram, quantiles_ns: Mapping[str, float]) -> f
     return float(max(apart) + (width / cells).max())
 
 
-def _event_row(epoch: EpochData, arm: str = "A") -> dict[str, Any]:
+def _event_row(epoch: EpochData, arm: str = "A") -> Mapping[str, Any]:
     return next(row for row in epoch.histograms if row["operation"] == "event" and row["arm"] == arm)
 
 

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from bakeoff.engine import Engine, Message
+from bakeoff.engine import Engine
+from bakeoff.engine_messages import HistogramMessage, SliceMessage
 from bakeoff.errors import ServerError
 from bakeoff.plan.epochs import seed_for, shuffled
 from bakeoff.plan.timing import guard_ns
@@ -158,8 +159,8 @@ class RealBench:
                     warming = replace(warming, freeze=False, guard_ns=None, arms=())
                     self._measure(engine, setups, servers, warming, seed)
             order = {variant.name: variant for variant in variants}
-            slices: list[Message] = []
-            histograms: list[Message] = []
+            slices: list[SliceMessage] = []
+            histograms: list[HistogramMessage] = []
             for name in shuffled(order, self._study.seed, "ways", number):
                 with around(order[name]):
                     found, rows = self._measure(engine, setups, servers, order[name], seed_for(seed, name))
@@ -207,7 +208,7 @@ class RealBench:
 
     def _measure(
         self, engine: Engine, setups: Sequence[ArmSetup], servers: dict[str, Instance], variant: Variant, seed: int
-    ) -> tuple[list[Message], list[Message]]:
+    ) -> tuple[list[SliceMessage], list[HistogramMessage]]:
         workload = self._study.workloads[variant.workload]
         chosen = [setup for setup in setups if not variant.arms or setup.arm.name in variant.arms]
         engine.open(

@@ -115,7 +115,7 @@ def measure(server, pairs, seconds, folder):
     share = share_memory(study)
     setups = prepare_arms(study, share.memory, passwords={}, on_progress=lambda *_: None)
     with ServerPool(work_root()) as pool, Engine() as engine:
-        run = RunDirectory.create(folder, study, engine=engine.hello)
+        run = RunDirectory.create(folder, study, engine=engine.hello.facts())
         tools = load(Loader(study, pool, run, view, engine, stop), setups, share)
         plan = plan_study(study, overhead_s=10.0, load_s=0.0)
         (cell,) = plan.cells

@@ -1,7 +1,7 @@
-"""Drive bakeoff-engine, the load generator: one process, JSON lines (docs/reference/engine.md).
+"""Drive bakeoff-engine, the load generator: one process that speaks JSON lines (docs/reference/engine.md).
 
-A reader thread puts the engine's lines into a queue, so that every wait has a limit and a stop flag. The engine ends
-with this process, because its standard input then closes.
+A thread reads the engine's lines into a queue, so that every wait has a limit and a stop flag. The engine ends with
+this process because its standard input closes then.
 """
 
 import contextlib
@@ -16,27 +16,49 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from bakeoff.engine_messages import (
+    Answer,
+    Cpus,
+    Done,
+    Failed,
+    FailuresMessage,
+    Hello,
+    HistogramMessage,
+    Log,
+    Note,
+    Probed,
+    Progress,
+    SliceMessage,
+    Translated,
+    read_answer,
+)
 from bakeoff.errors import EngineError, SpecError
 from bakeoff.find_engine import require_engine
 
 CONTRACT = 5
 _HELLO_LIMIT_S = 15.0
 _GRACE_S = 150.0  # beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms
-_CHUNK_S = 600.0  # longest chunk of a replay, by contract
+_CHUNK_S = 600.0  # the longest chunk of a replay, by contract
 _LOAD_S = 24 * 3600.0  # between two answers to a command or a load
 _DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
 
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})  # without what scripts print (`Creating table …`)
+_ARM_FIELDS = (
+    "name", "user", "password", "charset", "collation", "prepare_mode", "server_pid", "slowdown_percent", "read_only",
+)  # fmt: skip
 _FILES = ("script", "capture")  # fields of requests
 
 Message = dict[str, Any]
+"""A request, or what a script declares."""
+
+A = TypeVar("A", Done, Cpus, Probed, Note)
 
 
 @dataclass(frozen=True)
 class ArmAddress:
-    """How the engine reaches one arm; the fields of the contract's `open`."""
+    """How the engine reaches one arm; fields are those of the contract's `open`."""
 
     name: str
     socket: str | None
@@ -54,52 +76,35 @@ class ArmAddress:
     read_only: bool = False
 
     def message(self) -> Message:
-        address = {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
-        return {
-            "name": self.name,
-            "address": address,
-            "user": self.user,
-            "password": self.password,
+        """Return the arm as the contract writes it."""
+        fields = {name: getattr(self, name) for name in _ARM_FIELDS}
+        return fields | {
+            "address": {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port},
             "database": self.database or None,
-            "charset": self.charset,
-            "collation": self.collation,
             "tls": {"mode": self.tls, "ca": None, "cert": None, "key": None},
-            "prepare_mode": self.prepare_mode,
-            "server_pid": self.server_pid,
-            "slowdown_percent": self.slowdown_percent,
-            "read_only": self.read_only,
             "ignore_errors": [1213, 1020, 1205],
         }
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The `slice`, `histogram` and `failures` messages of one `measure`."""
+    """The answers to one `measure`."""
 
-    slices: list[Message]
-    histograms: list[Message]
-    failures: list[Message] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Probed:
-    """The network between the engine and the servers' host: median round trip, and bytes/s towards the engine."""
-
-    rtt_ns: int
-    bytes_per_s: float
+    slices: list[SliceMessage]
+    histograms: list[HistogramMessage]
+    failures: list[FailuresMessage] = field(default_factory=list)
 
 
 def engine_path() -> Path:
+    """Return the path of the engine's binary; raise HostError if there is none."""
     return Path(require_engine())
 
 
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
     """Return what scripts declare: `name`, `options` (`name`, `type`, `default`, `description`), `commands`, `runs`.
 
-    `scripts` are bundled names or paths; if empty, all bundled scripts.
-
-    Raises:
-        SpecError: a script does not exist or does not load; with file and line.
+    `scripts` are bundled names or paths; without them, every bundled script. SpecError, with file and line, if there is
+    no such script or it does not load.
     """
     scripts = list(scripts)
     command = [str(engine_path()), "workloads", *scripts]
@@ -144,15 +149,17 @@ def _start(cpus: frozenset[int] | None) -> subprocess.Popen[str]:
 
 
 class Engine:
-    """A running engine. Use as a context manager; requests block and are made from one thread.
+    """A running engine, to be used as a context manager. Requests block, and are made from one thread.
+
+    Every request raises EngineError with the contract's codes if it fails.
 
     Args:
         stop: when set, a running request is cancelled and returns what it has.
         cpus: CPUs that the engine may use; None for all.
         on_log: receives the engine's warnings.
-        process: a running engine, perhaps on another host; None to start one here.
+        process: an engine that runs already, on any host; None to start one here.
         heartbeat_s: send a line this often, for an engine that ends when it hears nothing.
-        paths: paths on the engine's host of scripts and captures that it has under other names.
+        paths: scripts and captures that have other paths on the engine's host.
     """
 
     def __init__(
@@ -167,7 +174,7 @@ class Engine:
     ) -> None:
         self._stop = stop or threading.Event()
         self._on_log = on_log or (lambda _line: None)
-        self._lines: queue.Queue[Message | None] = queue.Queue()
+        self._lines: queue.Queue[Answer | EngineError | None] = queue.Queue()
         self._stderr: deque[str] = deque(maxlen=20)
         self._next_id = 1
         self._paths = paths or {}
@@ -178,17 +185,23 @@ class Engine:
         self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True)
         self._stderr_reader.start()
         try:
-            self.hello = self._receive(time.monotonic() + _HELLO_LIMIT_S)
-            if self.hello.get("type") != "hello" or self.hello.get("contract") != CONTRACT:
-                raise EngineError(
-                    f"{engine_path()} speaks contract {self.hello.get('contract')}, this bakeoff {CONTRACT}.",
-                    hint="Build both from the same tree: make setup.",
-                )
+            self.hello = self._hello()
         except BaseException:
             self.close()
             raise
         if heartbeat_s:
             threading.Thread(target=self._beat, args=(heartbeat_s,), daemon=True).start()
+
+    def _hello(self) -> Hello:
+        hello = self._receive(time.monotonic() + _HELLO_LIMIT_S)
+        contract = hello.contract if isinstance(hello, Hello) else None
+        if contract != CONTRACT:
+            raise EngineError(
+                f"{engine_path()} speaks contract {contract}, this bakeoff {CONTRACT}.",
+                hint="Build both from the same tree: make setup.",
+            )
+        assert isinstance(hello, Hello)
+        return hello
 
     def __enter__(self) -> Self:
         return self
@@ -198,15 +211,12 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        return int(self.hello["pid"])
+        """Process id of the engine, on its host."""
+        return self.hello.pid
 
-    def open(self, arms: Iterable[ArmAddress]) -> list[Message]:
-        """Connect to the arms; return what each server reports about itself.
-
-        Raises:
-            EngineError: an arm cannot be reached, or refuses the login.
-        """
-        return list(self._request({"type": "open", "arms": [arm.message() for arm in arms]}, 30.0)["arms"])
+    def open(self, arms: Iterable[ArmAddress]) -> None:
+        """Name the arms and look whether they can be reached."""
+        self._request({"type": "open", "arms": [arm.message() for arm in arms]}, Note, 30.0)
 
     def command(
         self,
@@ -219,20 +229,16 @@ class Engine:
         seed: int,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> float:
-        """Run a script's command (`prepare`, `cleanup`) on one arm; return its seconds.
+        """Run a script's command (`prepare`, `cleanup`) on one arm; return its seconds."""
 
-        Raises:
-            EngineError: with the contract's codes.
-        """
-
-        def see(message: Message) -> bool:
-            if message["type"] == "progress" and on_progress:
-                on_progress(message["label"], message["done"], message["total"])
+        def see(answer: Answer) -> bool:
+            if isinstance(answer, Progress) and on_progress:
+                on_progress(answer.label, answer.done, answer.total)
             return False
 
         request: Message = {"type": "command", "arm": arm, "script": script, "command": command}
         request |= {"options": options, "threads": threads, "seed": seed}
-        return float(self._request(request, _LOAD_S, see)["seconds"])
+        return self._request(request, Done, _LOAD_S, see).seconds
 
     def load(
         self,
@@ -243,92 +249,84 @@ class Engine:
         on_progress: Callable[[int, int], None],
         marks: str | None = None,
         resumed: bool = False,
-    ) -> Message:
-        """Load a dump into one arm's server; return the engine's `translated`: `names`, `left_out`.
+    ) -> Translated:
+        """Load a dump into one arm's server, which is open already.
 
         Args:
-            stages: files to load in parallel, stage after stage (`bakeoff.spec.dumps`).
+            stages: files that are loaded in parallel, stage after stage (`bakeoff.spec.dumps`).
             threads: connections.
-            on_progress: called with bytes of files done, and in all.
-            marks: database in which the engine marks how far each file is; files then have a `number`.
-            resumed: an earlier load has left marks; files say what it has `done`.
+            on_progress: called with the bytes of files done, and in all.
+            marks: a database in which the engine marks how far each file is; files have a `number` then.
+            resumed: an earlier load has marked there; files say what it has `done`.
 
         Raises:
-            EngineError: a statement failed (`sql_errno`), with file and line, or a file cannot be read.
+            EngineError: a statement failed (`sql_errno`), with file and line; a file cannot be read.
         """
-        found: Message = {"names": {}, "left_out": {}}
+        found = Translated()
 
-        def see(message: Message) -> bool:
-            if message["type"] == "progress":
-                on_progress(message["done"], message["total"])
-            elif message["type"] == "translated":
-                found.update(message)
+        def see(answer: Answer) -> bool:
+            nonlocal found
+            if isinstance(answer, Progress):
+                on_progress(answer.done, answer.total)
+            elif isinstance(answer, Translated):
+                found = answer
             return False
 
         request = {"type": "load", "arm": arm, "stages": [list(stage) for stage in stages if stage], "threads": threads}
         request |= {"marks": marks, "resumed": resumed} if marks else {}
-        self._request(request, _LOAD_S, see)
+        self._request(request, Done, _LOAD_S, see)
         return found
 
     def cache_line_ns(self) -> int | None:
-        """Return the round trip of a cache line between two CPUs; None with one CPU or busy ones."""
-        found: int | None = self._request({"type": "cpus"}, _GRACE_S)["cache_line_ns"]
-        return found
+        """Measure how far two CPUs are apart (`Cpus`)."""
+        return self._request({"type": "cpus"}, Cpus, _GRACE_S).cache_line_ns
 
     def probe(self, host: str, port: int, token: str, *, limit_s: float) -> Probed:
-        """Measure the network from the engine to an echo at this address.
-
-        Raises:
-            EngineError: `connect_failed` if it cannot be reached.
-        """
-        answer = self._request({"type": "probe", "host": host, "port": port, "token": token}, limit_s)
-        return Probed(answer["rtt_ns"], answer["bytes_per_s"])
+        """Measure the network to an echo at this address; EngineError `connect_failed` if it cannot be reached."""
+        return self._request({"type": "probe", "host": host, "port": port, "token": token}, Probed, limit_s)
 
     def measure(
         self,
         request: Message,
         *,
-        on_slice: Callable[[Message], None] | None = None,
-        until: Callable[[list[Message]], bool] | None = None,
+        on_slice: Callable[[SliceMessage], None] | None = None,
+        until: Callable[[list[SliceMessage]], bool] | None = None,
     ) -> Measurement:
-        """Run one cell; return early, with `cancelled`, when the stop flag is set.
+        """Run one cell, or the part of it before the stop flag is set.
 
         Args:
-            request: the contract's fields except `type` and `id`.
+            request: the contract's fields but `type` and `id`.
             on_slice: receives each slice as it ends.
-            until: asked after each slice, with all slices so far; True ends the cell.
-
-        Raises:
-            EngineError: with the contract's codes.
+            until: asked after each slice, with all slices so far; True ends the cell early.
         """
-        slices: list[Message] = []
-        histograms: list[Message] = []
-        failures: list[Message] = []
+        measured = Measurement([], [])
 
-        def see(message: Message) -> bool:
-            if message["type"] == "slice":
-                slices.append(message)
+        def see(answer: Answer) -> bool:
+            if not isinstance(answer, dict):
+                return False
+            if answer["type"] == "histogram":
+                measured.histograms.append(answer)
+            elif answer["type"] == "failures":
+                measured.failures.append(answer)
+            else:
+                measured.slices.append(answer)
                 if on_slice:
-                    on_slice(message)
-                return until is not None and until(slices)
-            if message["type"] == "histogram":
-                histograms.append(message)
-            elif message["type"] == "failures":
-                failures.append(message)
+                    on_slice(answer)
+                return until is not None and until(measured.slices)
             return False
 
         # Every slice may be drained slowly, so each may be as late as this.
         silence_s = sum(request.get(span, 0) for span in ("guard_ns", "slice_ns")) / 1e9 + _GRACE_S
         silence_s += _CHUNK_S if "capture" in request else 0.0
-        done = self._request({"type": "measure", **request}, silence_s, see)
-        if stopped := done.get("workers_stopped"):
+        done = self._request({"type": "measure", **request}, Done, silence_s, see)
+        if done.workers_stopped:
             # The arms no longer had equally many connections.
             raise EngineError(
-                f"event() returned true on {stopped} connections and so ended them; a measured workload must keep its "
-                "connections",
+                f"event() returned true on {done.workers_stopped} connections and so ended them; a measured "
+                "workload must keep its connections",
                 code="script_error",
             )
-        return Measurement(slices, histograms, failures)
+        return measured
 
     def close(self) -> None:
         """End the engine by closing its input, then by force. Safe to call twice."""
@@ -344,10 +342,12 @@ class Engine:
                 process.wait(timeout=5)
                 return
 
-    def _request(self, message: Message, silence_s: float, see: Callable[[Message], bool] | None = None) -> Message:
-        """Send a request, pass every answer but the last to `see`, and return the last.
+    def _request(
+        self, message: Message, last: type[A], silence_s: float, see: Callable[[Answer], bool] | None = None
+    ) -> A:
+        """Send a request, pass every answer to `see` until the last, which is returned.
 
-        Each answer must come within `silence_s`. If `see` returns True, the request is cancelled.
+        Each answer must come within `silence_s`. When `see` returns True the request is cancelled.
         """
         identity = self._next_id
         self._next_id += 1
@@ -359,22 +359,14 @@ class Engine:
                 cancelling = True
                 self._send({"type": "cancel", "id": identity + 1_000_000})
             answer = self._receive(deadline, tick=not cancelling)
-            kind = answer.get("type")
-            if kind == "tick":
+            if isinstance(answer, Log):
+                if answer.level in _REPORTED_LEVELS:
+                    self._on_log(answer.message)
+            elif answer is None or isinstance(answer, Hello) or _id_of(answer) != identity:
                 continue
-            if kind == "log":
-                if answer.get("level") in _REPORTED_LEVELS:
-                    self._on_log(str(answer.get("message", "")))
-            elif answer.get("id") != identity:
-                continue
-            elif kind == "error":
-                raise EngineError(
-                    str(answer["message"]),
-                    code=str(answer["code"]),
-                    arm=answer.get("arm"),
-                    sql_errno=answer.get("sql_errno"),
-                )
-            elif kind in ("done", "opened", "cpus", "probed"):
+            elif isinstance(answer, Failed):
+                raise EngineError(answer.message, code=answer.code, arm=answer.arm, sql_errno=answer.sql_errno)
+            elif isinstance(answer, last):
                 return answer
             elif see:
                 enough = see(answer) or enough
@@ -400,25 +392,29 @@ class Engine:
             while not self._closed.wait(every_s):
                 self._write("\n")
 
-    def _receive(self, deadline: float, *, tick: bool = False) -> Message:
+    def _receive(self, deadline: float, *, tick: bool = False) -> Answer | None:
+        """Return the next answer; None if `tick` and the stop flag was set meanwhile."""
         while True:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 self.close()
                 raise EngineError("the engine did not answer in time and was ended.", code="internal")
             try:
-                message = self._lines.get(timeout=min(remaining, 0.2))
+                answer = self._lines.get(timeout=min(remaining, 0.2))
             except queue.Empty:
                 if tick and self._stop.is_set():
-                    return {"type": "tick"}
+                    return None
                 continue
-            if message is None:
+            if answer is None:
                 raise self._died()
-            return message
+            if isinstance(answer, EngineError):
+                raise answer
+            return answer
 
     def _died(self) -> EngineError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
+        # Its last words may still be on their way.
         self._stderr_reader.join(timeout=2)
         words = " | ".join(self._stderr) or "it said nothing"
         status = "" if self._process.returncode is None else f" (status {self._process.returncode})"
@@ -428,10 +424,13 @@ class Engine:
         assert self._process.stdout
         try:
             for line in self._process.stdout:
-                try:
-                    self._lines.put(json.loads(line))
-                except json.JSONDecodeError:
+                if not (line.startswith("{") and line.endswith("\n")):  # C code of a script, or the engine's end
                     self._stderr.append(line.strip())
+                    continue
+                try:
+                    self._lines.put(read_answer(line))
+                except EngineError as error:
+                    self._lines.put(error)
         finally:
             self._lines.put(None)
 
@@ -439,3 +438,7 @@ class Engine:
         assert self._process.stderr
         for line in self._process.stderr:
             self._stderr.append(line.rstrip())
+
+
+def _id_of(answer: Answer) -> int | None:
+    return answer["id"] if isinstance(answer, dict) else getattr(answer, "id", None)

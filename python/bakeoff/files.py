@@ -26,7 +26,7 @@ def expanded(path: Path) -> Path:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file durably: synced, then renamed into place. If that fails, `path` is as it was."""
-    # A name of its own: what lies at one that can be guessed may be a link, or the half file of another process.
+    # A file at a name that can be guessed may be a link, or half a file of another process.
     part = path.with_name(f".{path.name}.{random_text.token_hex(4)}.part")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:

@@ -75,10 +75,11 @@ SMALL = (
             "Leave one out.",
         ),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--warehouses", "1"], "no workload is TPC-C", "-w tpcc"),
-        (
+        pytest.param(
             ["duel", "mysql:8.0.15", "mysql:8.0.15", "-w", "tpcc", "--warehouses", "1", "-o", "scale=2"],
             "--warehouses and -o scale say the same",
             "Leave one out.",
+            marks=pytest.mark.needs("tpcc"),
         ),
         (["duel", "mysql:8.0.15", "path:/nowhere"], "/nowhere", ""),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--transport", "sockets"], "sockets", "socket, tcp"),

@@ -88,6 +88,7 @@ def test_a_script_that_wants_a_command_is_listed_with_lists_as_they_are_typed(in
     assert [line.split() for line in lines[1:]] == [["sizes", "-", "Sizes"], ["tenants", "red,blue", "Tenants"]]
 
 
+@pytest.mark.needs("replay")  # it deletes captures too
 def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, inside):
     paths = [make_run(tmp_path, duel_study(), epochs=1, name=f"run-{number}").path for number in range(3)]
     listed = json.loads(inside("list", "runs", "--runs", str(tmp_path), "--format", "json").out)

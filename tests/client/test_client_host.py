@@ -296,7 +296,9 @@ def test_a_firewall_between_client_and_servers_is_named(sshd, monkeypatch):
     [
         (("--freeze",), "--freeze: client and servers are on different hosts"),
         (("--placement", "paired"), "--placement paired: client and servers are on different hosts"),
-        (("--ray",), "--client and --ray cannot be combined. Leave one out."),
+        pytest.param(
+            ("--ray",), "--client and --ray cannot be combined. Leave one out.", marks=pytest.mark.needs("cluster")
+        ),
         (("--hosts", "2"), "--hosts: it chooses nodes of a cluster."),
     ],
 )

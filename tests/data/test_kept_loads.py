@@ -263,7 +263,7 @@ def begin_duel(shell, seconds, sql=SLOW):
 
 
 def records(shell):
-    """Of every kept load: when its record was written."""
+    """Return when the record of each kept load was written."""
     return {path.parent.name: path.stat().st_mtime for path in shell.cache.glob("bakeoff/work/load-*/*/load.json")}
 
 

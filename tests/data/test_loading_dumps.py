@@ -376,7 +376,7 @@ def test_a_snapshot_of_a_running_server_comes_back_whole(running, tmp_path, name
     assert server.query(sql) == [("latin1",)]
     for view, column in (("routines", "routine"), ("triggers", "trigger"), ("events", "event")):
         assert server.query(f"SELECT COUNT(*) FROM information_schema.{view} WHERE {column}_schema = 'shop'") == [(1,)]
-    # Its owner alone may read it.
+    # Only the owner may read it.
     assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
 
 

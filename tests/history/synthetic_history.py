@@ -14,7 +14,7 @@ SWAP_AT = 30
 def nights(
     cell="oltp_read_only/4", metric=THROUGHPUT, *, series="nightly", step=STEP, count=40, seed=1, folder="/nowhere"
 ):
-    """3 % slower from the 20th night on; from the 30th on another machine, on which both arms are slower by a fifth."""
+    """Slow the contender by 3 % from night 20 on; from night 30 another machine slows both arms by a fifth."""
     rng = random.Random(seed)
     for night in range(count):
         epochs = [rng.gauss(0.0, 0.01) for _ in range(8)]
@@ -33,7 +33,7 @@ def nights(
 
 
 def history(folder="/nowhere"):
-    """Points of three lines, of which the first changes, three single runs of another tool, and two remarks."""
+    """Points of three lines, the first of which changes, three single runs of another tool, and two remarks."""
     points = [
         *nights(folder=folder),
         *nights("oltp_read_only/4", P95, step=0.0, seed=2, folder=folder),

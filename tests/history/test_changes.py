@@ -22,8 +22,8 @@ def track(rng, count=40, *, steps=(), scale=None, between=0.002):
 
 
 @pytest.mark.parametrize(("series", "runs", "limit"), [(1, 120, 12), (4, 40, 6)])
-def test_of_stationary_histories_few_have_any_change_in_any_series(series, runs, limit):
-    """At a rate of 5 % more than the limit comes once in a hundred."""
+def test_few_stationary_histories_show_a_change(series, runs, limit):
+    """At a rate of 5 %, the limit is exceeded once in a hundred runs of this test."""
     rng = np.random.default_rng(7)
     noisy = np.where(np.arange(40) // 5 == 4, 3.0, 1.0)
     alarms = sum(
@@ -43,21 +43,20 @@ def test_a_step_of_two_percent_is_found_within_a_run_with_its_size():
     assert sum(change.first <= 25 <= change.last for changes in right for change in changes) >= 36
 
 
-def test_of_two_changes_each_is_found_and_little_else():
+def test_both_of_two_changes_are_found():
     rng = np.random.default_rng(9)
     histories = [changes_of([track(rng, steps=((12, STEP), (28, -STEP)))], seed=number)[0] for number in range(40)]
     assert sum(len(changes) == 2 for changes in histories) >= 36
     assert {change.size < 0 for changes in histories for change in changes[:1]} == {True}
 
 
-def test_a_run_that_stands_out_is_no_change():
-    """However far it is."""
+def test_an_outlier_is_not_a_change():
     rng = np.random.default_rng(10)
     steps = ((20, 0.2), (21, -0.2))
     assert sum(any(changes_of([track(rng, steps=steps)], seed=number)) for number in range(40)) <= 4
 
 
-def test_a_run_that_stands_out_neither_moves_nor_hides_a_change_near_it():
+def test_an_outlier_neither_moves_nor_hides_a_nearby_change():
     rng = np.random.default_rng(12)
     for out in (0.5, -0.5):
         steps = ((20, out), (21, -out), (25, STEP), (33, -STEP))
@@ -68,13 +67,13 @@ def test_a_run_that_stands_out_neither_moves_nor_hides_a_change_near_it():
         assert sum(map(all, near)) >= 17
 
 
-def test_a_change_of_one_series_is_found_beside_others_and_is_not_theirs():
+def test_a_change_belongs_to_its_own_series():
     rng = np.random.default_rng(11)
     first, *others = changes_of([track(rng, steps=((20, 2 * STEP),)), *(track(rng) for _ in range(5))])
     assert [change.at for change in first] == [20] and not any(others)
 
 
-def test_too_few_points_are_not_asked_and_cost_the_others_nothing():
+def test_series_with_too_few_points_are_not_tested():
     rng = np.random.default_rng(12)
     short = track(rng, POINTS_MIN - 1, steps=((4, 1.0),))
     long = track(rng, steps=((20, STEP),))
@@ -91,7 +90,7 @@ def test_values_without_scatter_or_errors_are_defined():
     assert math.isfinite(change.low) and math.isfinite(change.high)
 
 
-def test_the_answer_follows_from_the_values():
+def test_the_result_is_reproducible():
     rng = np.random.default_rng(13)
     tracks = [track(rng, steps=((20, STEP / 2),))]
     assert changes_of(tracks) == changes_of(tracks)

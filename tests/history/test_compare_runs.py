@@ -44,7 +44,7 @@ def test_two_workloads_of_one_script_are_the_same_in_both_runs_and_another_speed
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Two runs of one study, the machine 10 % slower in the second and the contender as it was; a third is faster."""
+    """Two runs of one study, the machine 10 % slower in the second; in a third the contender is faster."""
     root = tmp_path_factory.mktemp("runs")
     made(root, "first")
     made(root, "second", base_tps=12_600.0, study=duel_study(workloads=("oltp_point_select",), threads=(4, 16)))
@@ -59,7 +59,6 @@ def runs(root, *names):
 
 
 def test_a_contender_is_compared_with_the_baseline_of_its_own_round(root):
-    """As in the run's own report."""
     (run,) = runs(root, "first")
     analysis = analyse(run.load_epochs(), run.study(), ended=Stop.BUDGET)
     found = {each.cell: math.exp(each.estimate.mean + 0.5) for each in analysis.comparisons if not each.is_control}
@@ -76,7 +75,7 @@ def test_a_contender_is_compared_with_the_baseline_of_its_own_round(root):
 
 
 def test_the_newest_runs_have_names(root, capfd):
-    """All three were begun at the same time: their names decide."""
+    """All three began at the same time, so their names decide."""
     assert [run.name for run in runs(root, "latest", "latest-1", "latest-2")] == ["third", "second", "first"]
     assert command(["report", "latest-1", "--format", "csv", "--runs", str(root)]) == 0
     assert capfd.readouterr().out.splitlines()[1].startswith("second,")
@@ -84,7 +83,7 @@ def test_the_newest_runs_have_names(root, capfd):
     assert "has 3 runs" in capfd.readouterr().err
 
 
-def test_common_cells_and_arms_are_compared_and_the_hour_is_in_the_throughput_alone(root):
+def test_drift_affects_throughput_but_not_ratios(root):
     found = compare_runs(runs(root, "first", "second"))
     assert {line.cell for line in found.lines} == {"oltp_point_select/4"}
     by_kind = {(line.kind, line.label.partition(" ")[0]): line for line in found.lines}
@@ -99,7 +98,7 @@ def test_common_cells_and_arms_are_compared_and_the_hour_is_in_the_throughput_al
 
 
 @pytest.mark.parametrize("name", shipped_studies())
-def test_no_two_arms_of_a_study_are_called_the_same(name):
+def test_arm_labels_are_unique(name):
     study = make_study(read_study(shipped_studies()[name]), seed=1)
     labels = arm_labels(study)
     assert len(set(labels.values())) == len(study.arms)
@@ -170,7 +169,7 @@ def test_another_version_behind_the_same_name_is_reported(root, tmp_path):
 
 
 def test_an_arm_has_the_version_and_the_options_of_the_last_epoch_that_measured_it(root, tmp_path):
-    """A gate settles arms, and a bisection adds them: neither the first nor the last epoch has all of them."""
+    """A gate settles arms and a bisection adds them, so neither the first nor the last epoch has all of them."""
     run = made(tmp_path, "settled")
     for epoch in (0, 5, 6, 7):
         shutil.rmtree(run.path / f"epochs/{epoch:03d}/servers/B")
@@ -193,7 +192,7 @@ def test_an_arm_has_the_version_and_the_options_of_the_last_epoch_that_measured_
 
 
 @pytest.mark.parametrize("analysed", [False, True])
-def test_an_arm_that_completed_nothing_in_some_epochs_is_said_and_has_no_mean_of_the_others(root, tmp_path, analysed):
+def test_an_arm_that_completed_nothing_is_reported_and_has_no_mean(root, tmp_path, analysed):
     run = made(tmp_path, "idle", study=duel_study(workloads=("oltp_point_select",), threads=(4,)))
     for epoch in (0, 3):
         folder = run.path / f"epochs/{epoch:03d}"
@@ -218,7 +217,7 @@ def test_two_epochs_give_no_interval_and_no_claim(root, tmp_path):
         assert (line.found.estimate.interval.low, line.differs) == (None, None)
 
 
-def test_a_report_in_words_is_written_where_it_is_asked_for(root, tmp_path, capsys, monkeypatch):
+def test_a_report_is_written_to_the_given_file(root, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("BAKEOFF_RUNS", str(root))
     assert command(["report", "first", "--format", "text", "-O", str(tmp_path / "r.txt")]) == 0
     assert capsys.readouterr().out == f"{tmp_path}/r.txt\n"
@@ -254,8 +253,8 @@ def test_welch_is_the_textbooks():
     assert welch(moments([0.1] * 4), moments([0.1] * 4)).p_value == 1.0
 
 
-def test_epochs_of_few_hosts_are_no_more_than_these_hosts(tmp_path):
-    """Eight epochs on each of two hosts that differ in the ratio: it has two values, not sixteen."""
+def test_the_degrees_of_freedom_are_those_of_the_hosts(tmp_path):
+    """Eight epochs on each of two hosts with different ratios count as two values, not sixteen."""
     study = duel_study(workloads=("oltp_point_select",), threads=(4,), control=False)
     compared = []
     for name, (first, second) in {"before": (0.0, 0.06), "after": (0.05, 0.11)}.items():
@@ -266,7 +265,7 @@ def test_epochs_of_few_hosts_are_no_more_than_these_hosts(tmp_path):
     assert ratio.found.estimate.interval.half_width > 0.06 and ratio.differs is False
 
 
-def test_where_the_client_was_is_said(tmp_path):
+def test_the_place_of_the_client_is_reported(tmp_path):
     study = duel_study(workloads=("oltp_point_select",), threads=(1, 4))
     made(tmp_path, "first")
     made(tmp_path, "apart", study=study.loaded_from("a"))

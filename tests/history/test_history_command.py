@@ -1,4 +1,4 @@
-"""`bakeoff history` on the command line: what it prints, exit codes, bad input; from a gate on real servers."""
+"""`bakeoff history` on the command line: output, exit codes, bad input, and a gate on real servers."""
 
 import json
 import math
@@ -45,7 +45,7 @@ def test_from_runs_to_a_page(inside, shell, runs):
     assert "12 of them in place of earlier ones" in again.err
 
 
-def test_the_commit_of_a_pipeline_is_taken_and_one_can_be_given(inside, shell, runs, monkeypatch):
+def test_the_commit_comes_from_the_pipeline_or_the_option(inside, shell, runs, monkeypatch):
     monkeypatch.setenv("GITHUB_SHA", "feed")
     inside("history", "add", "one", "--runs", "bakeoff-runs")
     inside("history", "add", "two", "--runs", "bakeoff-runs", "--commit", "8.0.33", "--date", "2020-01-02T03:00+02:00")
@@ -133,7 +133,7 @@ def test_a_gate_adds_its_run_to_a_history(shell):
     assert point.ratio < math.log(0.8) and point.versions == ("8.0.15", "8.0.15") and point.epochs >= 5
 
 
-def test_what_keeps_a_run_out_of_the_history_does_not_change_a_gates_answer(shell, capfd):
+def test_a_history_that_refuses_a_run_does_not_change_the_gates_answer(shell, capfd):
     outputs = pytest.importorskip("bakeoff.gate.outputs")
     run = make_run(shell.folder, duel_study(), name="fresh")
     with sqlite3.connect(shell.folder / "other.db") as connection:

@@ -1,4 +1,4 @@
-"""The file of a history: points, annotations, and files that are none."""
+"""The history file: points, annotations, and files that are something else."""
 
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -45,7 +45,7 @@ def test_annotations_come_back(history):
     assert history.annotations() == [earlier, later]
 
 
-def test_what_is_no_history_is_refused_and_left_as_it_is(tmp_path, history):
+def test_another_file_is_refused_and_left_unchanged(tmp_path, history):
     with pytest.raises(SpecError, match="does not exist"):
         history.points()
     assert not history.path.exists()

@@ -1,4 +1,4 @@
-"""A history as a page, for other programs, and the points that a run gives."""
+"""A history as a page and for other programs, and the points of a run."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ def texts(view, table):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Of runs, of which one still has its page."""
+    """The view of runs, one of which still has its page."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "nightly-07").mkdir()
     (folder / "nightly-07" / "report.html").write_text("<!doctype html>")
@@ -72,14 +72,14 @@ def test_a_line_is_slower_when_its_latency_rises():
     assert texts(view_of(rises), "changes")[0][4].startswith("slower: +")
 
 
-def test_several_contenders_of_a_run_are_lines_of_their_own_and_one_under_changing_names_is_one():
+def test_each_contender_of_a_run_has_its_line():
     named = [point.model_copy(update={"contender": f"path:{point.run}"}) for point in nights(count=9)]
     assert [len(line.points) for line in lines_of(named, alpha=0.05)] == [9]
     both = [*nights(count=9), *(point.model_copy(update={"contender": "other"}) for point in nights(count=9))]
     assert [len(line.points) for line in lines_of(both, alpha=0.05)] == [9, 9]
 
 
-def test_single_runs_are_shown_as_what_they_are_and_never_asked():
+def test_single_runs_are_never_tested_for_changes():
     points = [point for point in history()[0] if point.is_single]
     step = [point.model_copy(update={"run": f"{at}", "value": 1e4 if at < 10 else 5e3})
             for at in range(20) for point in points[:1]]  # fmt: skip
@@ -189,7 +189,7 @@ def analysed(tmp_path_factory):
 
 
 class TestPointsOfARun:
-    def test_each_comparison_is_one_and_the_control_none(self, analysed):
+    def test_each_comparison_makes_a_point_except_the_controls(self, analysed):
         points = points_of(analysed, series="nightly", commit="abc")
         assert len(points) == len({(point.cell, point.metric) for point in points}) == 12  # cells, of two metrics
         point = points[0]
@@ -239,11 +239,11 @@ class TestPointsOfARun:
         finally:
             analysed.write_json("analysis.json", analysis)
 
-    def test_it_can_be_of_another_day(self, analysed):
+    def test_the_date_of_a_point_can_be_given(self, analysed):
         day = datetime(2020, 1, 2, tzinfo=UTC)
         assert {point.at for point in points_of(analysed, series="x", at=day)} == {day}
 
-    def test_an_untrusted_run_and_one_without_an_analysis_are_none(self, tmp_path):
+    def test_untrusted_and_unanalysed_runs_are_refused(self, tmp_path):
         other = make_run(tmp_path, duel_study(), epochs=2, name="other")
         with pytest.raises(ResultsError, match="has no analysis"):
             points_of(other, series="x")

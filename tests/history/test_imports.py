@@ -1,4 +1,4 @@
-"""Results of other tools: files that the tools wrote (imports/), and others as their documentation shows them."""
+"""Results of other tools: files they wrote (imports/), and others from their documentation."""
 
 import json
 import os
@@ -166,7 +166,7 @@ CREATE TABLE JOBOUTPUT(jobid TEXT, vu INTEGER, output TEXT);
 
 
 def add_jobs(path, jobs, *, tables=""):
-    """HammerDB's database of jobs: of each its name, its time, its log and by transaction the 95th percentiles."""
+    """Write HammerDB's database of jobs: name, time, log, and 95th percentiles by transaction."""
     with sqlite3.connect(path) as connection:
         connection.executescript(tables)
         for job, at, lines, timings in jobs:
@@ -206,7 +206,7 @@ def test_hammerdbs_database_has_a_run_for_each_job_with_a_result(tmp_path, profi
     assert {(point.at, point.run, point.is_single) for point in points} == {(local, "hammerdb-65B", True)}
 
 
-def test_a_name_of_ones_own_keeps_the_transactions_apart(tmp_path):
+def test_a_given_name_keeps_transactions_apart(tmp_path):
     history = History(tmp_path / "history.db")
     path = add_jobs(tmp_path / "hammer.DB", [RAN], tables=HAMMERDB_TABLES.format(profile="", more=""))
     assert history.add(read_points(path, series="old", workload="orders")) == 3
@@ -252,7 +252,7 @@ def test_the_date_is_the_files_own_else_when_it_was_written_and_can_be_given(tmp
 
 @pytest.mark.parametrize("unknown", ["missing", None])
 def test_a_summary_of_benchbase_is_imported_without_what_it_does_not_say(tmp_path, unknown):
-    """Older versions date only the end, a driver may not tell the server's version, phases have terminals each."""
+    """Older versions date only the end, a driver may hide the server's version, phases have terminals each."""
     summary = json.loads(BENCHBASE) | {"Current Timestamp (milliseconds)": 1764000060000, "terminals": "2,4,8"}
     for key in ("Start timestamp (milliseconds)", "DBMS Version", "Latency Distribution"):
         summary[key] = None
@@ -267,7 +267,7 @@ def test_a_summary_of_benchbase_is_imported_without_what_it_does_not_say(tmp_pat
     ]
 
 
-def test_repeated_runs_and_every_nights_file_of_one_name_are_runs_of_their_own(tmp_path):
+def test_repeated_runs_and_nightly_files_of_one_name_are_separate_runs(tmp_path):
     runs = [point.run for point in read(tmp_path, SYSBENCH_0_4 + SYSBENCH_0_4) if point.metric == "throughput"]
     assert len(set(runs)) == 2
     nights = [read(tmp_path, SYSBENCH_0_4, at=datetime(2026, 1, day, tzinfo=UTC))[0].run for day in (1, 2, 2)]
@@ -296,7 +296,7 @@ def test_repeated_runs_and_every_nights_file_of_one_name_are_runs_of_their_own(t
         "\x00" * 1000,
     ],
 )
-def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, text):
+def test_a_file_without_a_result_is_refused(tmp_path, text):
     with pytest.raises(SpecError, match="has no result of sysbench"):
         read(tmp_path, text)
 

@@ -1,6 +1,6 @@
-"""An Analysis by the shortest arithmetic that gives one, so that the report's tests need no statistics.
+"""Make an Analysis by the shortest arithmetic, so that report tests need no statistics.
 
-Not the method: no family, no stopping rule. What the report does with an Analysis is tested, not how one comes about.
+There is no family and no stopping rule: these tests check what the report does with an Analysis.
 """
 
 import math
@@ -26,7 +26,6 @@ from bakeoff.stats.model import (
 
 
 def plain_analysis(run: RunDirectory, study: Study) -> Analysis:
-    """Ratios, summaries and latencies of a synthetic run."""
     epochs = [epoch for epoch in run.load_epochs() if epoch.valid]
     slices = Frame.concat([epoch.slices for epoch in epochs])
     baseline = study.baseline.name

@@ -9,7 +9,7 @@ from bakeoff.report import build_view, render_html
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
-    """Two workloads, three concurrencies, a control, one discarded epoch."""
+    """Two workloads, three thread counts, a control, one discarded epoch."""
     return make_run(tmp_path_factory.mktemp("runs"), duel_study(), discarded={5: "arm B: server crashed (signal 11)"})
 
 

@@ -1,4 +1,4 @@
-"""Run directories with a known truth: made by arithmetic, no server, no engine, no clock.
+"""Make run directories with a known truth by arithmetic, without server, engine or clock.
 
 The same seed gives the same files, so renderers can be compared with snapshots.
 """
@@ -66,11 +66,11 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Truth:
-    """What the run is made to say.
+    """What a run is made to show.
 
     Attributes:
         effect: arm name -> true log ratio over the baseline.
-        base_tps: throughput of the baseline with one thread in the first workload; others follow from it.
+        base_tps: throughput of the baseline with one thread in the first workload.
         sd_restart, sd_slice: spread of an epoch's and of a slice's log throughput.
     """
 
@@ -88,7 +88,6 @@ def duel_study(
     labels: tuple[str, str] = ("mysql:5.7", "mysql:8.0"),
     title: str = "mysql:5.7 vs mysql:8.0",
 ) -> Study:
-    """Two arms and perhaps a control."""
     baseline = Arm(
         name="A",
         label=labels[0],
@@ -114,7 +113,7 @@ def duel_study(
 def slices_of_cell(
     study: Study, truth: Truth, *, cell: str, cell_index: int, threads: int, epoch: int, blocks: int, slice_ns: int
 ) -> Frame:
-    """Slices of one cell in one epoch: `blocks` blocks of every arm twice."""
+    """Return one cell's slices in one epoch: `blocks` blocks with every arm twice."""
     rng = np.random.default_rng([study.seed, epoch, cell_index, threads])
     arms = [arm.name for arm in study.arms]
     order = np.array([arms + arms[::-1] if rng.random() < 0.5 else arms[::-1] + arms for _ in range(blocks)])
@@ -177,7 +176,7 @@ def slices_of_cell(
 
 
 def histograms_of(slices: Frame) -> list[dict[str, object]]:
-    """The engine's `histogram` messages that fit the slices: latencies of a log-normal law."""
+    """Return the engine's `histogram` messages that fit the slices; latencies are log-normal."""
     messages: list[dict[str, object]] = []
     for (cell, arm), part in slices.by("cell", "arm").frames().items():
         count = int(part["events"].sum())
@@ -206,7 +205,7 @@ def histograms_of(slices: Frame) -> list[dict[str, object]]:
 
 
 def encode_lognormal(count: int, *, median_ns: float, sigma: float) -> str:
-    """Base64 of an HdrHistogram (V2 deflate, 3 digits) with `count` values of a log-normal law."""
+    """Return an HdrHistogram (V2 deflate, 3 digits, Base64) with `count` log-normal values."""
     half = 1024
     buckets = max(1, int(median_ns * math.exp(6 * sigma)).bit_length() - 10)
     index = np.arange((buckets + 1) * half)
@@ -219,7 +218,7 @@ def encode_lognormal(count: int, *, median_ns: float, sigma: float) -> str:
 
 
 def host_samples(epoch: int, seconds: int, arms: tuple[str, ...]) -> list[dict[str, object]]:
-    """A machine that idles while servers start and works afterwards."""
+    """Return samples of a machine that idles while servers start and works afterwards."""
     rng = np.random.default_rng([99, epoch])
     rows: list[dict[str, object]] = []
     for second in range(seconds):
@@ -264,7 +263,7 @@ def make_run(
 ) -> RunDirectory:
     """Write a whole run directory except its analysis.
 
-    `hosts`: that take the epochs in turn, each with its machine and what it adds to the contender's log ratio.
+    `hosts` take the epochs in turn, each with its machine and what it adds to the contender's log ratio.
     """
     truth = truth or Truth()
     made = RunDirectory.create(root, study)

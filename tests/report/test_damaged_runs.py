@@ -1,4 +1,4 @@
-"""Whatever is wrong in a run directory: one line that names the file, exit code 3, and the other runs are listed."""
+"""Damaged run directories give one line that names the file and exit code 3; other runs are still listed."""
 
 import json
 import shutil
@@ -46,7 +46,6 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def damaged(whole, tmp_path):
-    """A copy of it for one test."""
     return shutil.copytree(whole, tmp_path / "runs")
 
 
@@ -60,7 +59,7 @@ def files_of(root):
 
 
 def judge(root, path, capfd, *, what, noticed=False):
-    """Every command ends with 0, or with 3 and one line that names the file; `list runs` shows both runs."""
+    """Check that every command ends with 0, or with 3 and one line that names the file."""
     codes = []
     for arguments in installed(
         ("report", "victim", "--format", "csv"), ("compare", "sound", "victim"), ("list", "runs")
@@ -80,7 +79,7 @@ def judge(root, path, capfd, *, what, noticed=False):
 
 
 def some(kinds, quick):
-    """The quick ones in every run of the tests, the others among the slow."""
+    """Mark all but the quick kinds as slow."""
     return [kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
 
 
@@ -102,7 +101,7 @@ def test_damaged_content(damaged, capfd, what):
 
 
 @pytest.mark.parametrize("what", ["epochs", "epochs/001"])
-def test_epochs_that_are_missing(damaged, capfd, what):
+def test_missing_epochs_are_reported(damaged, capfd, what):
     shutil.rmtree(damaged / "victim" / what)
     for arguments in installed(("report", "victim"), ("compare", "sound", "victim"), ("history", "add", "victim")):
         assert command([*arguments, "--runs", str(damaged)]) == 3, arguments
@@ -110,7 +109,7 @@ def test_epochs_that_are_missing(damaged, capfd, what):
         assert f"it is of 2 epochs, and {what.count('/')} are there" in said, arguments
 
 
-def test_a_folder_that_is_none(damaged, capfd):
+def test_a_file_in_place_of_a_folder(damaged, capfd):
     """What such a folder holds is unknown, as with one that may not be read."""
     for name in ("epochs/001/servers", "builds", "hosts"):
         folder = damaged / "victim" / name
@@ -129,19 +128,10 @@ def test_a_run_without_an_analysis_is_not_finished_and_was_not_ended_by_hand(dam
         assert "NOT FINISHED" in out and basis in out and "ended by hand" not in out.lower()
 
 
-@pytest.mark.parametrize("what", ["contender", "arms", "mean", "value"])
-def test_an_analysis_of_something_else(damaged, capfd, tmp_path, what):
+def test_an_analysis_of_another_run(damaged, capfd, tmp_path):
     path = damaged / "victim" / "analysis.json"
     analysis = json.loads(path.read_text())
-    compared = analysis["comparisons"][0]
-    if what == "contender":
-        compared["contender"] = "Z"
-    elif what == "arms":
-        analysis["arms"] = [each for each in analysis["arms"] if each["arm"] != "B"]
-    elif what == "mean":
-        compared["estimate"]["mean"] = float("nan")
-    else:
-        compared["points"][0]["value"] = float("nan")
+    analysis["comparisons"][0]["contender"] = "Z"
     path.write_text(json.dumps(analysis))
     history = ("history", "add", "victim", "--history", str(tmp_path / "h.db"))
     for arguments in installed(history, ("compare", "sound", "victim"), ("report", "victim")):

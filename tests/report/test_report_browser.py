@@ -1,4 +1,4 @@
-"""The page in a real browser: opens from a disk, asks nothing of a network, complains of nothing, fits a phone."""
+"""The page in a real browser: it opens from a disk, needs no network, logs no errors and fits a phone."""
 
 import itertools
 
@@ -26,7 +26,7 @@ def page_file(view, tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, page_file, request):
-    """The page at the width and colour scheme asked for, with what it said and requested."""
+    """Open the page at a width and colour scheme; record what it logged and requested."""
     width, scheme = request.param
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page = context.new_page()
@@ -68,7 +68,7 @@ def test_every_chart_is_there_and_has_something_drawn(opened, view):
 
 
 @pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
-def test_cards_share_an_axis_on_which_the_margin_is_seen(opened, view):
+def test_cards_share_an_axis_and_show_the_margin(opened, view):
     page, _, _ = opened
     strips = page.locator(".verdict-card .strip")
     assert strips.count() == len(view.verdicts) == 6
@@ -166,7 +166,7 @@ def test_text_stands_out_from_the_paper_in_light_in_dark_and_on_paper(opened, me
 
 
 @pytest.mark.parametrize("opened", [PHONE], indirect=True)
-def test_a_word_of_our_own_leads_to_its_meaning(opened):
+def test_a_term_links_to_its_meaning(opened):
     page, said, _ = opened
     meaning = page.locator("#table-words").get_by_text("one of the setups compared")
     assert not meaning.is_visible()

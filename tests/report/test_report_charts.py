@@ -1,4 +1,4 @@
-"""Charts drawn: all in one go and taken apart, small multiples, lines that end at a restart; charts as files."""
+"""Charts drawn together and taken apart, small multiples, lines that end at a restart, charts as files."""
 
 import re
 import struct
@@ -22,7 +22,7 @@ from bakeoff.stats.model import Analysis, Stop
 
 
 def lines(**fields):
-    """Three epochs of two points and of one arm, in frames unless said otherwise."""
+    """Three epochs of two points each, of one arm, in frames unless said otherwise."""
     series = Series(
         name="a", key="arm-0", x=(0.0, 2.0) * 3, y=(10.0, 20.0, 30.0, 40.0, 5.0, 50.0), group=(0, 0, 4, 4, 7, 7)
     )
@@ -56,7 +56,7 @@ def test_frames_have_equal_axes_and_no_line_from_one_to_the_next():
     assert path.count("M") == 3
 
 
-def test_more_than_six_frames_stand_in_two_rows_each_with_the_axis_of_y():
+def test_more_than_six_frames_make_two_rows_with_a_y_axis_each():
     epochs = range(9)
     series = Series(
         name="a", key="arm-0", x=(0.0, 1.0) * 9, y=(1.0, 60_000.0) * 9, group=tuple(e for e in epochs for _ in "ab")
@@ -67,7 +67,7 @@ def test_more_than_six_frames_stand_in_two_rows_each_with_the_axis_of_y():
     assert written.count("0") == written.count("20k") == written.count("60k") == 2
 
 
-def test_a_line_at_one_is_drawn_where_the_points_are_far_away():
+def test_a_line_at_one_is_drawn_even_far_from_the_points():
     series = Series(name="a", key="arm-0", x=(0.0, 1.0), y=(1.4, 1.5), tips=("e", "f"))
     drawn = charts.draw([lines(mark="points", x_kind="linear", y_zero=False, series=(series,), one="1: as fast")])["p"]
     svg = ET.fromstring(drawn)
@@ -122,7 +122,7 @@ def test_the_verdicts_are_one_picture(view):
 
 
 def shapes(svg):
-    """The marks of a picture by how a screen reader calls them: role description -> how many."""
+    """Count a picture's marks by their role for screen readers."""
     return Counter(re.findall(r'aria-roledescription="([^"]+)"', svg))
 
 
@@ -144,7 +144,7 @@ def test_a_picture_marks_intervals_that_are_cut_and_keeps_contenders_without_a_r
     assert [text for text in written if text in labels] == labels
 
 
-def test_every_kind_of_chart_can_be_had_alone_with_its_legend(view):
+def test_every_kind_of_chart_is_drawn_alone_with_its_legend(view):
     kinds = {(panel.mark, panel.x_kind): panel for panel in panels_of(view)}
     assert len(kinds) >= 4
     for panel in kinds.values():

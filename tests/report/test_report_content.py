@@ -1,4 +1,4 @@
-"""Whether a report says what is so: the truth of these runs is known."""
+"""Reports of runs whose truth is known say what is true."""
 
 import json
 import math
@@ -70,7 +70,7 @@ def test_time_charts_hold_the_throughput_of_each_arm(view, analysis):
         assert sum(series.y) / len(series.y) == pytest.approx(means["oltp_point_select/1", arm], rel=0.01)
         assert all(low <= y <= high for low, y, high in zip(series.low, series.y, series.high, strict=True))
         assert len(set(series.group)) == 7
-        for epoch in set(series.group):  # each in a frame of its own that begins at 0
+        for epoch in set(series.group):  # each in its frame, which begins at 0
             own = [x for x, group in zip(series.x, series.group, strict=True) if group == epoch]
             assert own == sorted(own) and own[0] < 0.5 < own[-1] < 8
     assert panel.x_kind == "frames" and panel.x_title == "in each frame 0 to 7.6 seconds"
@@ -81,7 +81,7 @@ def test_the_end_of_a_long_frame_has_no_exponent(tmp_path):
     assert panel.x_title == "in each frame 0 to 122 seconds"
 
 
-def test_of_many_epochs_twelve_are_drawn_evenly_chosen_and_it_is_said(tmp_path):
+def test_at_most_twelve_evenly_spaced_epochs_are_drawn_and_a_note_says_so(tmp_path):
     view = view_of(tmp_path, one_cell(control=False), epochs=31, blocks=2)
     (panel,) = panels_of(view, "time")
     assert {series.group for series in panel.series} == {panel.series[0].group}
@@ -90,7 +90,7 @@ def test_of_many_epochs_twelve_are_drawn_evenly_chosen_and_it_is_said(tmp_path):
     assert "At most 12 of 31 epochs are drawn, evenly chosen." in page and page.count(">epoch 27</text>") == 5
 
 
-def test_of_many_cells_every_part_that_leaves_some_out_says_so(tmp_path, monkeypatch):
+def test_every_part_that_leaves_out_cells_says_so(tmp_path, monkeypatch):
     warm_up = RunDirectory.warm_up
 
     def of_six_cells(run, *columns):
@@ -175,7 +175,7 @@ def test_how_measuring_ended_is_said(tmp_path, stop, text):
     assert any(text in each for each in said)
 
 
-def test_time_does_not_run_out_where_no_precision_was_asked_for(tmp_path):
+def test_a_run_without_a_target_does_not_run_out_of_time(tmp_path):
     view = view_of(tmp_path, one_cell(), epochs=3, change={"stopped": Stop.BUDGET})
     assert "NOT FINISHED" not in [status.word for status in view.statuses]
 
@@ -189,7 +189,7 @@ def test_an_injected_slowdown_is_never_hidden(tmp_path):
 
 @pytest.mark.parametrize("cpus", [(4,), (64, 4)])
 def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path, cpus):
-    """Of hosts with unlike numbers of processors, too."""
+    """Also on hosts with different numbers of processors."""
     hosts = {f"n{count}": (HOST.model_copy(update={"cpus": count}), 0.0) for count in cpus}
     run = make_run(tmp_path, one_cell(), epochs=2, hosts=hosts if len(cpus) > 1 else None)
     quiet = build_view(run, plain_analysis(run, run.study()))
@@ -247,7 +247,7 @@ def test_an_open_question_says_how_wide_it_is(tmp_path):
     assert re.fullmatch(r"may be anything from \d+% slower to \d+% faster", view.verdicts[0].headline)
 
 
-def test_the_command_to_run_again_brings_its_seed(view):
+def test_the_command_to_repeat_a_run_has_its_seed(view):
     assert view.command == "bakeoff duel mysql:5.7 mysql:8.0,innodb_flush_method=fsync --control --seed 7"
 
 
@@ -260,12 +260,12 @@ def test_the_command_to_run_again_brings_its_seed(view):
         ("gate --seed=7 mysql:5.7 mysql:8.0", "gate --seed=7 mysql:5.7 mysql:8.0"),
     ],
 )
-def test_so_does_that_of_every_command_that_draws_one(tmp_path, words, again):
+def test_every_command_that_draws_a_seed_repeats_it(tmp_path, words, again):
     run = make_run(tmp_path, one_cell(control=False), epochs=2, blocks=2, command=("/usr/bin/bakeoff", *words.split()))
     assert build_view(run, plain_analysis(run, run.study())).command == f"bakeoff {again}"
 
 
-def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
+def test_requested_and_other_differences_are_kept_apart(view):
     asked = {row.values[0].text: [value.text for value in row.values[1:]] for row in view.tables["declared"].rows}
     assert asked["innodb_flush_method"] == ["—", "fsync", "—"]
     assert asked["data: collation"][0] == "utf8mb4_general_ci"
@@ -275,7 +275,7 @@ def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
     assert "SETTINGS" in [status.word for status in view.statuses]
 
 
-def test_options_that_were_left_out_or_ignored_stand_beside_those_asked_for(tmp_path):
+def test_ignored_options_are_listed_with_the_requested_ones(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     assert "setting-notes" not in build_view(run, plain_analysis(run, run.study())).tables, "an older run has no notes"
     for arm, notes in (("A", []), ("B", ["thread_concurrency=8 was left out", "flush=1: the server has 2"])):
@@ -287,7 +287,7 @@ def test_options_that_were_left_out_or_ignored_stand_beside_those_asked_for(tmp_
     assert "thread_concurrency=8 was left out" in render_markdown(view)
 
 
-def test_the_options_of_a_file_stand_among_those_asked_for(tmp_path):
+def test_options_from_a_file_count_as_requested(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     read = ["performance_schema_instrument=memory/%=off, wait/io/file/%=on", "skip_name_resolve"]
     run.write_json("epochs/002/servers/B/notes.json", {"settings": [], "files": read})

@@ -1,4 +1,4 @@
-"""The head of the page: a card a cell, the forest plot where cards would be too many, the arms, what is folded away."""
+"""The head of the page: a card per cell or the forest plot, the arms, what is folded."""
 
 import json
 import math
@@ -24,7 +24,7 @@ def built(root, study, truth=None, *, change=None, epochs=6):
 
 
 def with_contenders(study, names):
-    """The study with more contenders, each another release of MariaDB."""
+    """Add contenders to a study, each another release of MariaDB."""
     first = study.arms[1]
     more = [
         first.model_copy(update={"name": name, "label": f"mariadb:{name}", "server": parse_server("mariadb:10.11")})
@@ -35,7 +35,7 @@ def with_contenders(study, names):
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """Four contenders in two cells, two of them faster here and slower there."""
+    """Four contenders in two cells, two of them faster in one and slower in the other."""
     study = with_contenders(duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False), "CDE")
     truth = Truth(effect={"B": -0.1, "C": 0.2, "D": 0.0, "E": -0.3})
     return built(tmp_path_factory.mktemp("several"), study, truth)
@@ -73,7 +73,7 @@ def factorial(tmp_path_factory):
     return built(tmp_path_factory.mktemp("factorial"), study, Truth(effect={"B": -0.1, "C": -0.2, "D": -0.3}))
 
 
-def test_where_the_question_comes_from_stands_with_the_environment(tmp_path):
+def test_the_environment_says_where_the_question_comes_from(tmp_path):
     study = duel_study()
     design = Design(question="What does it cost?", about="A question of 2019.", factors=(), levels={"A": (), "B": ()})
     view = built(tmp_path, study.model_copy(update={"design": design}))
@@ -82,7 +82,7 @@ def test_where_the_question_comes_from_stands_with_the_environment(tmp_path):
     assert "A question of 2019." in render_html(view)
 
 
-def test_every_figure_stands_once_above_the_fold_and_once_in_the_table(view, page):
+def test_every_figure_appears_once_above_the_fold_and_once_in_the_table(view, page):
     head, _, rest = page.partition('<nav class="contents">')
     head = re.sub(r' (?:aria-label|style)="[^"]*"', "", head)
     table = rest[rest.index('id="table-throughput"') : rest.index("</table>")]
@@ -118,7 +118,7 @@ def test_several_contenders_and_many_cells_keep_the_forest_plot(several, tmp_pat
         assert made.lead == made.summary and " ".join(made.summary) in page
 
 
-def test_short_notes_stand_on_their_card_and_long_ones_are_linked(tmp_path):
+def test_cards_show_short_notes_and_link_long_ones(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False)
     run = make_run(tmp_path, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)
@@ -164,7 +164,7 @@ def test_an_arm_that_completed_nothing_in_one_epoch_has_no_ratio(tmp_path):
     assert {point.cell for point in history.points_of(run, series="nightly")} == {"oltp_read_only/1"}
 
 
-def test_of_a_running_server_no_restart_is_reported(tmp_path):
+def test_no_restarts_are_reported_for_a_running_server(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
     there = study.arms[1].model_copy(update={"server": parse_server("mysql://app@db/")})
     study = study.model_copy(update={"arms": (study.arms[0], there)})
@@ -177,7 +177,7 @@ def test_of_a_running_server_no_restart_is_reported(tmp_path):
     assert "restart of" not in render_markdown(view) and "restarts of" not in render_markdown(view)
 
 
-def test_a_label_may_hold_a_full_stop(tmp_path):
+def test_a_label_may_contain_a_full_stop(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), labels=("mysql:5.7", "8.0 (vs. stock)"))
     run = make_run(tmp_path, study, Truth(effect={"B": -0.1}), epochs=8)
     view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
@@ -221,7 +221,7 @@ def test_every_epochs_chart_has_a_line_at_one(view, several):
 
 
 def with_ratios(root, *ratios):
-    """One contender in a cell for each (mean, low, high), claimed where 1 is outside."""
+    """One contender in a cell for each (mean, low, high), claimed if 1 is outside."""
     study = duel_study(workloads=("oltp_read_only",), threads=tuple(range(1, len(ratios) + 1)), control=False)
     run = make_run(root, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)
@@ -246,7 +246,7 @@ def with_ratios(root, *ratios):
         ((1.24, 1.19, 1.29), "is 24% faster (19% to 29%)"),
     ],
 )
-def test_the_headline_of_a_claim_never_seems_to_touch_nothing(tmp_path, ratio, headline):
+def test_the_headline_of_a_claim_never_includes_zero(tmp_path, ratio, headline):
     assert with_ratios(tmp_path, ratio).verdicts[0].headline == headline
 
 
@@ -262,14 +262,14 @@ def test_the_headline_of_an_open_question_is_as_wide_as_its_interval(tmp_path, r
     assert with_ratios(tmp_path, ratio).verdicts[0].headline == headline
 
 
-def test_a_lead_never_rests_on_a_ratio_that_is_hardly_known(tmp_path):
+def test_the_lead_never_cites_a_vague_ratio(tmp_path):
     vague, clear = (10.2, 2.2, 46.4), (1.5, 1.45, 1.55)
     lead = " ".join(with_ratios(tmp_path / "both", vague, clear).summary)
     assert "1.5" in lead and "10" not in lead
     assert "The largest" not in " ".join(with_ratios(tmp_path / "vague", vague, (7.0, 2.5, 20.0)).summary)
 
 
-def test_no_difference_is_called_the_largest_where_each_may_be_chance(tmp_path):
+def test_no_difference_is_called_the_largest_if_each_may_be_chance(tmp_path):
     summary = " ".join(with_ratios(tmp_path, (1.1, 0.8, 1.4), (1.0, 0.92, 1.08), (1.01, 0.9, 1.12)).summary)
     assert "The largest" not in summary
     assert re.search(
@@ -285,7 +285,7 @@ def test_no_difference_is_called_the_largest_where_each_may_be_chance(tmp_path):
         ((Word.INCONCLUSIVE,), 0.0, "6 restarts"),
     ],
 )
-def test_a_difference_is_decisive_only_where_one_is_claimed(tmp_path, words, reference, said):
+def test_a_difference_is_decisive_only_if_one_is_claimed(tmp_path, words, reference, said):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
     study = study.model_copy(update={"question": Question(reference=reference)})
     run = make_run(tmp_path, study, epochs=6, blocks=2)
@@ -298,7 +298,7 @@ def test_a_difference_is_decisive_only_where_one_is_claimed(tmp_path, words, ref
 
 
 @pytest.mark.parametrize("obstacle", [Obstacle.NOTHING_DONE, Obstacle.UNLIKE_MACHINES, None])
-def test_a_verdict_that_will_not_come_is_not_announced(tmp_path, obstacle):
+def test_a_verdict_that_cannot_come_is_not_announced(tmp_path, obstacle):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
     run = make_run(tmp_path, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)

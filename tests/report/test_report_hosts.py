@@ -1,4 +1,4 @@
-"""What a report says of hosts of a cluster: each one's ratio, how much they differ, and unlike machines."""
+"""Hosts of a cluster in a report: each one's ratio, how much they differ, and unlike machines."""
 
 import io
 import json
@@ -21,7 +21,7 @@ OTHER = HOST.model_copy(update={"cpu_model": "Another CPU 3000"})
 
 
 def hosts_of(*hosts):
-    """Three hosts, of a machine and with what each adds to the log ratio."""
+    """Return three hosts of a kind, with what each adds to the log ratio."""
     return dict(zip(("bench-1", "bench-2", "bench-3"), hosts, strict=True))
 
 
@@ -33,7 +33,7 @@ def reported(root, hosts, study=STUDY, *, epochs=18):
 
 @pytest.fixture(scope="module")
 def differing(tmp_path_factory):
-    """Three like machines of which one is off by 6 %."""
+    """Three like machines, one of which is off by 6 %."""
     return reported(tmp_path_factory.mktemp("runs"), hosts_of((HOST, 0.0), (HOST, 0.06), (HOST, 0.0)))
 
 
@@ -53,7 +53,7 @@ def in_terminal(view):
     return out.getvalue()
 
 
-def test_the_machine_matters_where_hosts_differ(differing):
+def test_the_machine_matters_if_hosts_differ(differing):
     view, _ = differing
     assert any("the machine matters" in sentence and "bench-2" in sentence for sentence in view.summary)
     assert "3 hosts, 4 × Example CPU 9000" in view.dateline
@@ -71,7 +71,7 @@ def test_the_interval_over_hosts_that_differ_is_wider_than_that_of_one_machine(d
     assert first.estimate.interval.half_width > 3 * alone
 
 
-def test_hosts_that_do_not_differ_are_not_said_to(tmp_path):
+def test_equal_hosts_are_not_reported_as_different(tmp_path):
     view, _ = reported(tmp_path, hosts_of((HOST, 0.0), (HOST, 0.0), (HOST, 0.0)))
     assert not any("matters" in sentence for sentence in view.summary)
     assert section(view) is not None
@@ -85,7 +85,7 @@ def test_one_machine_has_no_such_section_and_no_host_in_its_analysis(tmp_path):
     assert {key for point in points for key in point} == {"epoch", "build", "value"}
 
 
-def test_every_form_has_the_hosts(differing, snapshot):
+def test_every_format_has_the_hosts(differing, snapshot):
     view = differing[0].model_copy(update={"directory": "bakeoff-runs/RUN"})
     terminal, markdown = in_terminal(view), render_markdown(view)
     for text in (terminal, markdown, render_html(view), render_json(view)):
@@ -97,7 +97,7 @@ def test_every_form_has_the_hosts(differing, snapshot):
         assert "\n".join(lines[:26]) == snapshot
 
 
-def test_unlike_machines_have_verdicts_of_their_own(unlike):
+def test_unlike_machines_have_separate_verdicts(unlike):
     view, analysis = unlike
     for comparison in analysis.comparisons:
         assert comparison.verdict.words == (Word.INCONCLUSIVE,)
@@ -132,7 +132,7 @@ def test_the_section_is_accessible_and_fits_a_phone(browser, unlike, tmp_path):
     assert found.violations_count == 0, found.generate_report()
 
 
-def test_what_hosts_differ_by_is_no_noise_between_restarts(tmp_path):
+def test_differences_between_hosts_do_not_count_as_restart_noise(tmp_path):
     view, _ = reported(tmp_path, hosts_of((HOST, 0.0), (HOST, 0.3), (HOST, -0.2)))
     (basis,) = [sentence for sentence in view.summary if sentence.startswith("This rests on")]
     assert float(re.search(r"ratios differ by ([\d.]+)%", basis)[1]) < 5 and "noisy" not in basis

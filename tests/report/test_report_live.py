@@ -1,4 +1,4 @@
-"""What is seen while a run goes on."""
+"""Progress of a running study."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def test_indexes_are_counted(run):
     assert "mysql:8.0 indexes: 4 of 4\n" in out.getvalue()
 
 
-def test_the_next_load_of_a_server_has_a_speed_of_its_own(run, monkeypatch):
+def test_the_speed_of_the_next_load_starts_afresh(run, monkeypatch):
     out, now = io.StringIO(), [0.0]
     live = PlainLive(run.study(), out)
     monkeypatch.setattr("bakeoff.report.live.time.monotonic", lambda: live._begin + now[0])
@@ -81,7 +81,7 @@ def test_the_live_view_fits_the_terminal(run, analysis, columns):
 
 @pytest.mark.parametrize("columns", [60, 130])
 @pytest.mark.parametrize("height", [4, 8, 12, 40])
-def test_stage_bars_and_time_left_are_seen_however_low_the_terminal(run, analysis, columns, height):
+def test_a_low_terminal_still_shows_stage_bars_and_time_left(run, analysis, columns, height):
     size = {"width": columns, "height": height}
     live = RichLive(run.study(), Console(file=io.StringIO(), force_terminal=True, color_system=None, **size))
     live.stage("measuring")
@@ -100,7 +100,7 @@ def test_stage_bars_and_time_left_are_seen_however_low_the_terminal(run, analysi
         assert bool(more) == (height < 40)
 
 
-def test_a_label_commands_no_terminal(run):
+def test_a_label_cannot_send_escape_codes(run):
     live = RichLive(run.study(), Console(file=io.StringIO(), force_terminal=True, color_system=None))
     live.progress("rows \x1b[2J", 1, 4, "rows")
     shown = Console(file=io.StringIO(), record=True)
@@ -142,7 +142,7 @@ def test_a_terminal_shows_ratio_throughput_and_time_left(run, analysis):
     assert not live._live.is_started
 
 
-def test_many_threads_may_speak_at_once(run):
+def test_many_threads_may_report_at_once(run):
     out = io.StringIO()
     live = PlainLive(run.study(), out)
     threads = [threading.Thread(target=lambda n=n: [live.stage(f"line {n}") for _ in range(50)]) for n in range(8)]
@@ -169,7 +169,7 @@ def test_the_strip_keeps_its_axis(low, mean, high, expected):
 
 
 def test_a_note_is_printed_above_the_view_whenever_it_comes(run, monkeypatch):
-    """Rich computes how far up it must go, and writes later; the view must not be drawn first in between."""
+    """Rich computes how far up to go and writes later; nothing may be drawn in between."""
     computed, noting = Live.process_renderables, threading.current_thread()
 
     def slowly(self, renderables):

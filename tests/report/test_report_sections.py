@@ -1,4 +1,4 @@
-"""Every kind of part in every form, and sections that have nothing to show."""
+"""Every kind of part in every format, and sections that have nothing to show."""
 
 import io
 import json
@@ -35,7 +35,7 @@ CHART = Panel(
 
 @pytest.fixture(scope="module")
 def shown(view):
-    """A report whose only section holds everything, the inner one for a terminal."""
+    """A report whose only section holds everything, with an inner one for the terminal."""
     section = Section.of(
         "Everything",
         Prose(text="See `docs/<x>.md`."),
@@ -53,7 +53,7 @@ def shown(view):
     return view.model_copy(update={"sections": (section,)})
 
 
-def test_a_section_without_content_is_none():
+def test_a_section_without_content_is_left_out():
     assert Section.of("Nothing", None, Table(id="none", columns=("a",), rows=())) is None
 
 
@@ -117,7 +117,7 @@ def test_a_column_that_is_empty_in_every_row_is_left_out():
         ("shop", "", "mysql://root@db1/shop", "what the running servers have"),
     ],
 )
-def test_the_data_is_what_was_loaded_and_no_default_of_tables_that_nobody_made(workload, source, server, said):
+def test_the_environment_describes_only_data_that_was_loaded(workload, source, server, said):
     study = duel_study(workloads=(workload,), control=False)
     arms = [
         arm.model_copy(update={"data": arm.data.model_copy(update={"source": source}), "server": parse_server(server)})
@@ -130,7 +130,7 @@ def test_the_data_is_what_was_loaded_and_no_default_of_tables_that_nobody_made(w
     assert _data_text(context, 2) == said
 
 
-def test_rows_are_those_that_the_engine_loads():
+def test_row_counts_match_what_the_engine_loads():
     own = Workload(script="oltp_read_only", options=(("table_size", "1M"), ("tables", 2)))
     asked = duel_study(workloads=("oltp_read_only",), threads=(4,)).model_copy(update={"workloads": (own,)})
     assert _sizes(asked, own) == "2 tables of 1,048,576 rows"

@@ -1,4 +1,4 @@
-"""A very large run (10,000 slices in each of 100 cells) in bounded time and memory."""
+"""A very large run (10,000 slices in each of 100 cells) takes bounded time and memory."""
 
 import json
 import subprocess

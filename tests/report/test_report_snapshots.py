@@ -1,4 +1,4 @@
-"""What every renderer makes of one synthetic run; a changed snapshot is a changed report."""
+"""Snapshots of one synthetic run in every format."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from bakeoff.report import render_csv, render_json, render_markdown, render_term
 
 @pytest.fixture
 def placed(view):
-    """The view, as if the run lay in a fixed place."""
+    """Return the view as if the run were at a fixed path."""
     return view.model_copy(update={"directory": "bakeoff-runs/RUN"})
 
 
@@ -34,6 +34,7 @@ def test_terminal_obeys_no_color(placed, monkeypatch):
     assert "SLOWER" in plain
 
 
+@pytest.mark.needs("search")
 def test_markdown(placed, snapshot):
     assert render_markdown(placed) == snapshot
 
@@ -54,8 +55,9 @@ def test_json_is_one_document_with_unrounded_comparisons(placed):
     assert document["tables"]["undeclared"]["rows"]
 
 
+@pytest.mark.needs("search")
 def test_outline(placed, snapshot):
-    """What stands where on the page: titles, notes, charts and columns, whose content other tests check."""
+    """Titles, notes, charts and columns; other tests check the content."""
     assert "\n".join(line for section in placed.sections for line in _outline(section, 0)) == snapshot
 
 

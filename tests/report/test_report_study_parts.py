@@ -1,4 +1,4 @@
-"""The parts of a report that a study's page has: summary, scaling law, stability, warm-up, sizes, what each arm did."""
+"""Parts of the page of a study: summary, scaling law, stability, warm-up, sizes."""
 
 import math
 import statistics
@@ -39,7 +39,7 @@ def test_the_summary_is_three_sentences(view, ladder):
     assert " ".join(view.lead) in render_html(view) and " ".join(view.summary) in render_markdown(view)
 
 
-def test_the_scaling_law_stands_beside_what_was_measured(ladder, view):
+def test_the_scaling_law_is_drawn_with_the_measured_points(ladder, view):
     rows = texts(ladder.tables["scaling"])
     assert [row[0] for row in rows] == ["mysql:5.7", "mysql:8.0"]
     assert all(row.values[1].sub for row in ladder.tables["scaling"].rows)  # ten epochs: intervals
@@ -53,7 +53,7 @@ def test_the_scaling_law_stands_beside_what_was_measured(ladder, view):
     assert "scaling" not in view.tables and "Scaling law" not in render_markdown(view)
 
 
-def test_a_maximum_below_the_ladder_is_no_more_than_its_first_rung(tmp_path, monkeypatch):
+def test_a_peak_below_the_ladder_is_at_most_its_first_rung(tmp_path, monkeypatch):
     def falling(rates, **_):
         return fit_scaling({n: dict.fromkeys(epochs, 1000 / n) for n, epochs in rates.items()})
 
@@ -63,7 +63,7 @@ def test_a_maximum_below_the_ladder_is_no_more_than_its_first_rung(tmp_path, mon
     assert [row[4] for row in texts(build_view(run, plain_analysis(run, study)).tables["scaling"])] == ["≤ 4", "≤ 4"]
 
 
-def test_a_maximum_whose_interval_reaches_the_last_rung_is_open_above(tmp_path, monkeypatch):
+def test_a_peak_whose_interval_reaches_the_last_rung_is_open_above(tmp_path, monkeypatch):
     def open_above(rates, **more):
         return replace(fit_scaling(rates, **more), peak_threads=Band(12.0, 9.0, math.inf))
 

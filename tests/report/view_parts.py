@@ -1,24 +1,22 @@
-"""Parts of a report's sections by what they are."""
+"""Find parts of a report's sections."""
 
 from bakeoff.report.view import Bars, Charts, Fold, Panel, ReportView
 
 
 def parts_of(view: ReportView, kind: type) -> list:
-    """Parts of this class in all sections, in order."""
     inner = (each for section in view.sections for each in section.sections())
     return [part for section in inner for part in section.parts if isinstance(part, kind)]
 
 
 def panels_of(view: ReportView, name: str = "") -> list[Panel]:
-    """Charts whose id begins with `name`; all of them without it."""
+    """Return the charts whose id begins with `name`."""
     return [panel for charts in parts_of(view, Charts) for panel in charts.panels if panel.id.startswith(name)]
 
 
 def bars_of(view: ReportView) -> list:
-    """Bars of the processors' time."""
     return [bar for bars in parts_of(view, Bars) for bar in bars.bars]
 
 
 def folded(view: ReportView, name: str) -> list:
-    """Contents that are folded away under a title that begins so."""
+    """Return the contents of folds whose title begins with `name`."""
     return [fold.content for fold in parts_of(view, Fold) if fold.title.startswith(name)]

@@ -46,7 +46,7 @@ def test_in_an_open_loop_the_time_of_a_slice_is_its_length(tmp_path):
 
 
 def test_a_new_run_has_a_name_a_manifest_and_its_study(tmp_path):
-    run = new_run(tmp_path / "not" / "there", command=["bakeoff", "duel"], engine={"type": "hello", "engine": "0.1.0"})
+    run = new_run(tmp_path / "not" / "there", command=["bakeoff", "duel"], engine={"engine": "0.1.0"})
     assert re.fullmatch(r"mysql-5\.7-vs-mysql-8\.0-\d{8}T\d{6}Z-[0-9a-f]{4}", run.name)
     assert run.study() == study()
     manifest = run.manifest()

@@ -198,7 +198,7 @@ def test_the_report_has_the_rows_of_the_first_valid_epoch_that_was_asked(run, va
         done = Outcome(epoch=number, build=0, valid=each, started_at=datetime.now(UTC), wall_s=1, measured_s=1)
         writer.finish(done)
         outcomes.append(done)
-    context = SimpleNamespace(run=run, outcomes=outcomes, of_the_study=lambda _name, loaded: loaded)
+    context = SimpleNamespace(run=run, outcomes=outcomes)
     shown = setups._row_answers(context)
     assert list(shown) == ["load 0", moment]
     again = shown[moment]["A"]["sbtest.sbtest1"]["rows"]

@@ -243,6 +243,7 @@ def test_a_ratio_is_that_of_all_that_makes_the_data(tmp_path, settings, workload
     assert pool == pytest.approx(expected / 2, rel=0.01)
 
 
+@pytest.mark.needs("replay")
 def test_a_ratio_does_not_count_captures_which_load_nothing(tmp_path):
     (tmp_path / "shop.capture").write_bytes(b"\x28\xb5\x2f\xfd")
     small = "{script: oltp_read_only, options: {table_size: 1m}}"

@@ -1,4 +1,4 @@
-"""stats/tpcc.py against epochs whose right answers are known."""
+"""TPC-C's results on epochs whose right answers are known."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -26,7 +26,7 @@ from bakeoff.units import format_bytes
 
 LOCAL = "local"
 NAMESPACE = "bakeoff"
-# Of a cluster that we start: results are small, and what lies in /dev/shm is missing elsewhere.
+# For a cluster that we start: results are small, and /dev/shm is memory that others miss.
 STORE_BYTES = 80_000_000
 _SESSION = "bakeoff-ray-"
 _TMP = Path("/tmp")  # Ray's sockets lie there, whose paths have 107 bytes at most
@@ -69,7 +69,7 @@ class Node:
 
 def import_ray(address: str) -> Any:  # noqa: ANN401 — there may be no such module
     """Import Ray and set it up as a driver of the cluster at an address; raise HostError if it is not installed."""
-    # Ray looks for its token by itself, but its own client only where the mode is set.
+    # Ray finds its token unaided, but its client does so only if the mode is set.
     by_client = (address if address != RUNNING else os.environ.get("RAY_ADDRESS", "")).startswith(_CLIENT)
     set_here = _QUIET | ({"RAY_AUTH_MODE": "token"} if by_client and _has_token() else {})
     os.environ.update({name: value for name, value in set_here.items() if name not in os.environ})

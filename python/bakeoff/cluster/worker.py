@@ -80,7 +80,7 @@ def facts(study: str | None = None) -> dict[str, Any]:
     }
     try:
         with Engine() as engine:
-            found["engine"] = {name: value for name, value in engine.hello.items() if name not in ("type", "pid")}
+            found["engine"] = engine.hello.facts()
     except BakeoffError as error:
         found["problem"] = str(error)
     if study is not None:
@@ -246,7 +246,7 @@ class Worker:
         )
         pool = self._open.enter_context(ServerPool(work_root()))
         with Engine(stop=stop, on_log=reports.note) as engine:
-            run = RunDirectory.create(pool.work / "run", study, engine=engine.hello, data_path=work_root())
+            run = RunDirectory.create(pool.work / "run", study, engine=engine.hello.facts(), data_path=work_root())
             limit_s = study.budget_s * LOADING_SHARE if given.first else math.inf
             loader = Loader(study, pool, run, reports, engine, stop)
             tools = load(loader, setups, given.share, limit_s=limit_s, host=given.name)

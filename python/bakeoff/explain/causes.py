@@ -6,20 +6,11 @@ from operator import itemgetter
 from typing import Any
 
 from bakeoff.explain.explained import Explained, Pair
-from bakeoff.explain.waits_and_plans import (
-    PLANS,
-    PLANS_DOCUMENT,
-    WAITS,
-    WAITS_DOCUMENT,
-    CellPlans,
-    CellWaits,
-    StatementPlans,
-    WaitDifference,
-    instruments_cost,
-)
+from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, StatementPlans
+from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, instruments_cost
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Column, Fold, Prose, Section, Table, Value, step_rows
+from bakeoff.report.view import Column, Fold, Prose, Section, Table, Value, identifier, step_rows
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Estimate
 from bakeoff.units import shortened
@@ -55,7 +46,7 @@ def plans_section(context: Context) -> Section | None:
             if same or unexplained:
                 parts.append(Prose(text=f"{where}:{same}{unexplained}"))
             continue
-        name = _id("plan", cell, baseline, contender)
+        name = identifier("plan", cell, baseline, contender)
         tables = (
             _plan_parts(context, f"{name}-{at}", each, baseline, contender)
             for at, each in enumerate(other[:_PLANS_SHOWN])
@@ -117,8 +108,8 @@ def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> 
             name,
             waits,
             Column("wait", lambda each: each.name),
-            Column(context.labels[pair.baseline], lambda each: _form(each)(each.baseline)),
-            Column(context.labels[pair.contender], lambda each: _form(each)(each.contender)),
+            Column(context.labels[pair.baseline], lambda each: numbers.of_event(each.baseline)),
+            Column(context.labels[pair.contender], lambda each: numbers.of_event(each.contender)),
             Column("difference", _difference),
             Column("ratio", lambda each: each.ratio or "–", _ratio, wide=True),
             Column("finding", _finding),
@@ -130,25 +121,20 @@ def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> 
         "and file waits of all threads. Findings are corrected for the number of waits (Holm). Waits nest and overlap, "
         "so they do not add up to the time of an event."
     )
-    name, rest = _id("waits", *pair), found[_WAITS_SHOWN:]
+    name, rest = identifier("waits", *pair), found[_WAITS_SHOWN:]
     return [
         table(name, found[:_WAITS_SHOWN], group=lambda _: where, group_title="cell", note=note),
         Fold(title=f"{len(rest)} other waits of {where}", content=table(f"{name}-rest", rest, page_only=True)),
     ]
 
 
-def _form(each: WaitDifference) -> numbers.Form:
-    return numbers.of_event if each.timed else numbers.count
-
-
 def _difference(each: WaitDifference) -> Value:
     mean, interval = each.difference.mean, each.difference.interval
-    return Value(text=numbers.signed(mean, _form(each)), sub=numbers.signed_interval(interval, _form(each)))
+    return Value(text=numbers.signed(mean, numbers.of_event), sub=numbers.signed_interval(interval, numbers.of_event))
 
 
 def _finding(each: WaitDifference) -> str:
-    words = ("longer", "shorter") if each.timed else ("more often", "less often")
-    return words[not each.grows] if each.differs else ""
+    return "" if not each.differs else "longer" if each.grows else "shorter"
 
 
 def _ratio(ratio: Estimate | str) -> Value:
@@ -180,7 +166,3 @@ def _where(context: Context, cell: str, baseline: str, contender: str) -> str:
     labels = [] if baseline == context.analysis.baseline else [context.labels[baseline]]
     labels += [context.labels[contender]] if labels or len(context.analysis.contenders) > 1 else []
     return ", ".join([context.cell_title(cell), *reversed(labels)])
-
-
-def _id(*words: str) -> str:
-    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)

@@ -5,10 +5,9 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from bakeoff.explain.costs import Explanation, explain
-from bakeoff.explain.cpu_profile import ProfileComparison, compare_profiles
-from bakeoff.explain.off_cpu_time import OffCpuComparison, compare_off_cpu
-from bakeoff.explain.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile
-from bakeoff.explain.waits_and_plans import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
+from bakeoff.explain.off_cpu import OffCpuComparison, compare_off_cpu
+from bakeoff.explain.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile, ProfileComparison, compare_profiles
+from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
 from bakeoff.report.context import Context
 from bakeoff.report.view import Prose
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
@@ -47,8 +46,7 @@ class Explained:
         counters = {epoch: run.server_json(epoch, COUNTERS, dict[str, CellCounters]) for epoch in epochs}
         if not any(counters.values()):
             return ()
-        for by_arm in counters.values():
-            self._context.of_the_study(COUNTERS, by_arm)
+
         status = run.server_json(epochs[0], "status-before.json", dict[str, str])
         exist = {arm: frozenset(f"status.{name}" for name in names) for arm, names in status.items()}
         ended, cpus = self._context.analysis.stopped, self._context.host.cpus_usable
@@ -63,7 +61,6 @@ class Explained:
                 sizes[Pair(each.cell, mine, each.contender)] = abs(each.estimate.mean)
         asked = self._context.run.read("explain/asked.json", list[tuple[str, str]]) or []
         for baseline, contender in asked:
-            self._context.of_the_study("explain/asked.json", (baseline, contender))
             known = {each.cell: abs(each.estimate.mean) for each in primary if each.contender == contender}
             for cell in self._context.cells:
                 sizes.setdefault(Pair(cell, baseline, contender), known.get(cell, 0.0) if baseline == mine else 0.0)
@@ -79,7 +76,7 @@ class Explained:
         """Valid epoch of this kind -> arm -> content of a file of each server."""
         run = self._context.run.explaining(kind)
         valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
-        return {epoch: self._context.of_the_study(name, run.server_json(epoch, name, shape)) for epoch in valid}
+        return {epoch: run.server_json(epoch, name, shape) for epoch in valid}
 
     @cached_property
     def profiles(self) -> dict[Pair, ProfileComparison]:

@@ -1,14 +1,13 @@
 """Find change points in histories of log ratios, with the standard error of every point.
 
-A series has a change if its order in time matters. Its points, each with a standard error, are shuffled; the statistic
-is the largest weighted difference of two neighbouring stretches, over all stretches and divisions, so the p-value
-accounts for having looked everywhere. The test needs neither normal values nor exact standard errors, only that the
-order of a series without a change is arbitrary. Holm corrects over the series tested together; then the stretches on
-either side of a change are tested again.
+A series has a change if its order in time matters, so its points are shuffled. The statistic is the largest weighted
+difference of two neighbouring stretches over all stretches and divisions; its p-value accounts for having looked
+everywhere. Values need not be normal nor errors exact. Holm corrects over the series tested together; then the
+stretches on either side of a change are tested again.
 
-Source: S. Kovacs, P. Buhlmann, H. Li, A. Munk, Seeded binary segmentation, Biometrika 110 (2023); K. Frick, A. Munk,
-H. Sieling, Multiscale change point inference, JRSS B 76 (2014) (the penalty by the stretch's length); J. Besag, P.
-Clifford, Sequential Monte Carlo p-values, Biometrika 78 (1991). Simulated error rates: docs/reference/history.md.
+Source: Kovacs et al., Seeded binary segmentation, Biometrika 110 (2023); Frick et al., Multiscale change point
+inference, JRSS B 76 (2014); Besag and Clifford, Sequential Monte Carlo p-values, Biometrika 78 (1991).
+Simulated error rates: docs/reference/history.md.
 """
 
 import math
@@ -171,12 +170,11 @@ class _Search:
 
 
 def _variances(values: Floats, errors: Floats) -> Floats:
-    """Variance of every point: the larger of its own and its neighbourhood's, plus the variance between runs.
+    """Return every point's variance: the larger of its own and its neighbourhood's, plus the variance between runs.
 
-    The standard error of six restarts is rough: one that is small by chance must not outweigh ten others. Variance
-    between runs, beyond the standard errors, is estimated from the median difference of neighbours, which a few changes
-    do not affect. A point far from the median of its neighbourhood is an outlier: its variance is its distance, so it
-    cannot hide a change.
+    The standard error of six restarts is rough: one that is small by chance must not outweigh ten others. The variance
+    between runs comes from the median difference of neighbours, which a few changes do not affect. A point far from the
+    median of its neighbourhood has its distance as variance, so an outlier cannot hide a change.
     """
     squares = errors**2
     own = np.maximum(squares, _neighbourhoods(squares).mean(axis=1))
@@ -203,7 +201,7 @@ Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
 def _stretches(n: int) -> Stretches:
-    """Stretches of n, n / 2, n / 4 … points, each overlapping the next by half, divided everywhere."""
+    """Return stretches of n, n / 2, n / 4 … points, each overlapping the next by half, divided everywhere."""
     rows = []
     length = float(n)
     while length >= 2 * SIDE_MIN:
@@ -218,7 +216,7 @@ def _stretches(n: int) -> Stretches:
 
 
 def _differences(values: Floats, weights: Floats, stretches: Stretches) -> Floats:
-    """Weighted mean after each division minus that before it, in standard errors. A row is one order of the series."""
+    """Return the mean after each division minus that before it, in standard errors. A row is one order."""
     low, middle, high = stretches
     zeros = np.zeros((len(values), 1))
     mass = np.concatenate([zeros, np.cumsum(weights, axis=1)], axis=1)
@@ -229,7 +227,7 @@ def _differences(values: Floats, weights: Floats, stretches: Stretches) -> Float
 
 
 def _scores(values: Floats, weights: Floats, stretches: Stretches) -> Floats:
-    """The differences minus what many short stretches reach by chance."""
+    """Subtract from the differences what many short stretches reach by chance."""
     lengths = stretches[2] - stretches[0]
     penalty = np.sqrt(2 * np.log(math.e * values.shape[1] / lengths))
     return np.asarray(np.abs(_differences(values - values.mean(), weights, stretches)) - penalty)

@@ -32,7 +32,6 @@ class Line:
     """Something that two runs have both measured.
 
     Attributes:
-        run: the run that is compared with the first.
         kind: `throughput` of an arm (label), `ratio` of a contender to its baseline, or a single run's metric.
         earlier, later: events per second, or a ratio, of the first run and of this one.
         p_adjusted: Holm over all lines; None without an interval.
@@ -76,11 +75,7 @@ class _Measured:
 
 
 def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> RunComparison:
-    """Compare runs with the first one in the cells and arm labels they share.
-
-    Raises:
-        ResultsError: they were measured on different machines (unless allowed), or share nothing.
-    """
+    """Compare runs with the first one in the cells and arm labels they share."""
     first, *others = [_measured(run) for run in runs]
     notes = [f"{each.run.name}: {text}." for each in (first, *others) for text in each.notes]
     for other in others:

@@ -24,12 +24,8 @@ class Point(Frozen):
     """One comparison of one run, or one figure of a single run of another tool.
 
     Attributes:
-        series: name given by the user.
-        cell: workload and concurrency (`oltp_read_only/4`).
         baseline: label of the reference in the same run; empty for single runs.
-        commit: commit or version of what was measured.
         tool: what measured (`bakeoff 0.2.0`, `sysbench 1.0.20`).
-        versions: the servers' versions, of baseline and contender.
         ratio: log ratio over the baseline, with standard `error` and 95% interval; None for single runs.
         reference: the baseline's figure; None for single runs.
         value: events per second, or ms.
@@ -86,11 +82,7 @@ class History:
         self.path = path
 
     def check(self) -> None:
-        """Check that points can be added to the file, which may be missing or empty.
-
-        Raises:
-            ResultsError: it is not a history.
-        """
+        """Check that points can be added to the file, which may be missing or empty."""
         if self.path.exists() and self.path.stat().st_size:
             self.annotations()
 
@@ -98,9 +90,6 @@ class History:
         """Add points in place of all earlier points of their runs, and return how many are new.
 
         The name of a single run may be a file's, so only a point of the same cell, metric and arms is replaced.
-
-        Raises:
-            ResultsError: the file is not a history, or cannot be written.
         """
         points = list(points)
         runs = {(each.series, each.run) for each in points if not each.is_single}
@@ -118,12 +107,7 @@ class History:
             connection.execute("INSERT OR REPLACE INTO annotation VALUES (?, ?, ?)", row)
 
     def points(self, series: str = "") -> list[Point]:
-        """Return the points of one series or of all, in the order of time.
-
-        Raises:
-            SpecError: the series does not exist.
-            ResultsError: the file is not a history, or cannot be read.
-        """
+        """Return the points of one series or of all, in the order of time."""
         with self._open() as connection:
             rows = connection.execute("SELECT series, content FROM point ORDER BY at, run, rowid").fetchall()
         names = sorted({name for name, _ in rows})

@@ -33,7 +33,6 @@ class Figure:
     Attributes:
         value: events per second, events per minute, or ms, by the metric.
         number: number of the run in the file.
-        run: the tool's own name of the run.
         transaction: the only one measured; empty for all.
     """
 
@@ -52,12 +51,7 @@ class Figure:
 def read_points(
     path: Path, *, series: str, workload: str = "", server: str = "", commit: str = "", at: datetime | None = None
 ) -> list[Point]:
-    """Read the points of a file; what is not given is taken from the file.
-
-    Raises:
-        SpecError: the file is in none of the formats.
-        ResultsError: it cannot be read.
-    """
+    """Read the points of a file; what is not given is taken from the file."""
     try:
         if path.stat().st_size > _BYTES_MAX:
             raise SpecError(f"{path} is too large for a result.", hint="Name the tool's own summary.")

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import numpy as np
+
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.history.changes import POINTS_MIN, Change, Track, changes_of
 from bakeoff.history.compare import RunComparison, adjusted, line_of
@@ -37,16 +39,13 @@ T = TypeVar("T")
 UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 
 
-# ---- the points of a run ---------------------------------------------------------------------------------------------
+# The points of a run.
 
 
 def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
     """Return a point for each comparison's throughput, and for its events' 95th percentile.
 
     `at` dates the points; by default it is when the run began.
-
-    Raises:
-        ResultsError: the run was not analysed, is untrusted, or has no comparison with two epochs.
     """
     analysis = read_analysis(run)
     if analysis is None:
@@ -106,7 +105,7 @@ def _latency(
     ]  # fmt: skip
 
 
-# ---- lines and their changes -----------------------------------------------------------------------------------------
+# Lines and their changes.
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def _name(point: Point) -> str:
     return point.commit[:12] or point.run
 
 
-# ---- the page --------------------------------------------------------------------------------------------------------
+# The page.
 
 
 def history_view(
@@ -337,15 +336,14 @@ def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
 
 
 def _means(line: Line) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """For each point the mean between its neighbouring changes, and the number of that stretch."""
+    """Return each point's mean between its neighbouring changes, and the number of that stretch."""
     limits = [0, *(change.at for change in line.changes), len(line.points)]
     y: list[float] = []
     group: list[int] = []
     for number, (low, high) in enumerate(pairwise(limits)):
-        own = [point.ratio or 0.0 for point in line.points[low:high]]
-        weights = [1 / max(point.error or 0.0, 1e-4) ** 2 for point in line.points[low:high]]
-        mean = math.fsum(map(math.prod, zip(own, weights, strict=True))) / math.fsum(weights)
-        y += [math.exp(mean)] * len(own)
+        own = line.points[low:high]
+        weights = [1 / max(point.error or 0.0, 1e-4) ** 2 for point in own]
+        y += [math.exp(np.average([point.ratio or 0.0 for point in own], weights=weights))] * len(own)
         group += [number] * len(own)
     return numbers.rounded(y), tuple(group)
 
@@ -392,11 +390,11 @@ def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
     )
 
 
-# ---- for other programs ----------------------------------------------------------------------------------------------
+# For other programs.
 
 
 def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
-    """A flat record of a point: its ratio, the standard error of the log ratio, and whether it is a change."""
+    """Return a flat record of a point, with the standard error of its log ratio and its change, if any."""
     point = line.points[at]
     flat = point.model_dump(mode="json", exclude={"ratio", "low", "high", "versions"})
     ratios = {name: getattr(point, name) for name in ("ratio", "low", "high")}
@@ -413,12 +411,12 @@ def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
 
 
 def otava_csv(lines: Sequence[Line]) -> str:
-    """For Otava's importer: a column for each line, a row for each commit; ratios, or figures of single runs.
+    """Return a column per line and a row per commit for Otava's importer: ratios, or figures of single runs.
 
     A commit that was measured several times at one time has a row for each.
 
     Raises:
-        SpecError: some run lacks a line, for which the format has no word.
+        SpecError: some run lacks a line, and the format has no empty cells.
     """
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     columns = _columns(lines)
@@ -443,14 +441,14 @@ def otava_csv(lines: Sequence[Line]) -> str:
 
 
 def _columns(lines: Sequence[Line]) -> list[str]:
-    """A name for each line: cell and metric, or its full name if another line of its series has the same."""
+    """Name lines by cell and metric, or by their full name if another line of the series has the same."""
     short = [(line.series, f"{line.points[0].cell}_{line.metric}") for line in lines]
     names = [line.name if short.count(own) > 1 else own[1] for own, line in zip(short, lines, strict=True)]
     return [name.replace("/", "_").replace(" ", "_") for name in names]
 
 
 def otava_json(lines: Sequence[Line]) -> str:
-    """Change points as Otava's `analyze --output json` writes them."""
+    """Return change points as Otava's `analyze --output json` writes them."""
     document: dict[str, list[dict[str, Any]]] = {}
     for column, line in zip(_columns(lines), lines, strict=True):
         limits = [0, *(change.at for change in line.changes), len(line.points)]
@@ -480,7 +478,7 @@ def otava_json(lines: Sequence[Line]) -> str:
 
 
 def github_json(lines: Sequence[Line]) -> str:
-    """The newest throughput of each line, as github-action-benchmark's `customBiggerIsBetter`."""
+    """Return the newest throughput of each line as github-action-benchmark's `customBiggerIsBetter`."""
     benches = []
     for line in lines:
         point = line.points[-1]
@@ -499,16 +497,11 @@ def github_json(lines: Sequence[Line]) -> str:
     return json.dumps(benches, indent=1, ensure_ascii=False) + "\n"
 
 
-# ---- several single runs against several -----------------------------------------------------------------------------
+# Several single runs against several.
 
 
 def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparison:
-    """Compare series of single runs with the first one, cell by cell, by Welch's test over runs.
-
-    Raises:
-        SpecError: a series does not exist.
-        ResultsError: they share no cell.
-    """
+    """Compare series of single runs with the first one, cell by cell, by Welch's test over runs."""
     logs: dict[str, dict[tuple[str, str, str], list[float]]] = {name: {} for name in names}
     for point in points:
         if point.series in logs and point.is_single and point.value:

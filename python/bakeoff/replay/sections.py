@@ -11,7 +11,7 @@ from bakeoff.replay.digests import EXECUTIONS_MIN, DigestTimes
 from bakeoff.replay.replayed import Query, Replayed
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, Records, SectionSource
-from bakeoff.report.performance import mean_curve, percentile_series
+from bakeoff.report.performance import mean_curve, percentile_panel, percentile_series
 from bakeoff.report.view import Charts, Code, Column, Panel, Prose, Record, Section, Series, Status, Table, step_rows
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns
@@ -274,15 +274,8 @@ def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
         clock = rows[0]["clock"] if rows else clock
         if rows and (curve := mean_curve(rows)):
             series.append(percentile_series(context, arm, curve, {}))
-    panel = Panel(
-        id=f"{name}-latency",
-        title=f"Latency of {_short(query.text, 40)}",
-        x_title="share of executions",
-        y_title=f"{clock} time, ms",
-        series=tuple(series),
-        x_kind="tail",
-    )
-    return (panel,) if series else ()
+    title = f"Latency of {_short(query.text, 40)}"
+    return (percentile_panel(f"{name}-latency", title, "executions", clock, series),) if series else ()
 
 
 def records(context: Context) -> Iterator[Record]:

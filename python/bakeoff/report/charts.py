@@ -125,7 +125,7 @@ def _chart(layers: list[Json], datasets: dict[str, list[dict[str, Json]]], *, mo
 
 
 # Small multiples: a frame for every group. Vega's own facets take twice the time and twice the room, because each
-# brings axes and a grid of its own; here all frames stand in one chart, where a frame is 1 wide and 1 high.
+# brings its axes and grid; here one chart holds all frames, each 1 wide and 1 high.
 
 _FRAMES_A_ROW = 6
 _GAP, _HEADING = 0.1, 0.2  # to the right of a frame and above it, of its width and height
@@ -307,7 +307,7 @@ def _shape(key: str) -> str:
     return _SHAPES[shape_of(int(number))] if number.isdigit() else "circle"
 
 
-# ---- colours that the page decides ---------------------------------------------------------------------------------
+# Colours that the page decides.
 
 
 def stand_in(key: str) -> str:
@@ -371,7 +371,7 @@ def _for_page(svg: str, panel: Panel, height: int) -> str:
     return f'<svg role="img" aria-label="{name}" viewBox="{size}" fill="none" stroke-miterlimit="10"><g>{svg}</svg>'
 
 
-# ---- charts as files ------------------------------------------------------------------------------------
+# Charts as files.
 
 VERDICTS = "verdicts"
 """Name of the chart of all ratios with their intervals; the others are called as their panels are on the page."""

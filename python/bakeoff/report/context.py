@@ -1,8 +1,7 @@
 """A run's documents and measurements, read once, and the seam through which sections are made from them."""
 
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -35,7 +34,6 @@ BINS = 100
 DRAWN_EPOCHS = 12
 """Epochs drawn over time, each in its own frame; evenly chosen if there are more."""
 
-ByArm = TypeVar("ByArm", bound=Collection[str])
 T = TypeVar("T")
 
 CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
@@ -47,11 +45,7 @@ _NEEDED = (
 
 
 def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
-    """Return each cell over time, in at most `DRAWN_EPOCHS` epochs.
-
-    A row covers a stretch of one epoch on one arm: seconds since the cell began in that epoch, tps with its slowest and
-    fastest slice (tps_low, tps_high), and the server's metrics.
-    """
+    """Return each cell over time, in at most `DRAWN_EPOCHS` epochs, with a row per stretch of an epoch on an arm."""
     by = slices.by("cell", "epoch")
     spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
     drawn, bins_per_epoch = np.zeros(len(spans), dtype=bool), BINS
@@ -63,7 +57,7 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
     slices = slices.rows(drawn[by.ids] & (slices["busy_ns"] > 0))
     bins = slices.by("cell", "arm", "epoch", "bin")
     sums = {name: bins.sum(slices[name]) for name in slices.columns if name.endswith(("_ns", "_bytes", "events"))}
-    # A slice ends with its last window; what is counted was done while connections were busy, a little less.
+    # A slice ends with its last window, but connections are busy, and events counted, a little less long.
     seconds = bins.sum(slices["busy_ns"] / slices["connections"]) / 1e9
     tps = slices["events"] * slices["connections"] / slices["busy_ns"] * 1e9
     times = bins.keys.with_columns(
@@ -114,42 +108,20 @@ DETAIL_CELLS = 12
 
 
 def read_analysis(run: RunDirectory) -> Analysis | None:
-    """Return a run's analysis, or None before it is written.
-
-    Raises:
-        ResultsError: it is damaged, or belongs to another run.
-    """
+    """Return a run's analysis, or None before it is written."""
     if analysis := run.read("analysis.json", Analysis):
         check_analysis(run, analysis, run.study())
     return analysis
 
 
 def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
-    """Check that an analysis knows the run's arms, and that a written one covers all its epochs.
-
-    Raises:
-        ResultsError: it does not.
-    """
+    """Check that an analysis fits the run; raise `ResultsError` if not."""
     if unknown := [arm for arm in analysis.named_arms() if arm not in {each.name for each in study.arms}]:
         raise run.damaged("analysis.json", f"the study has no arm {unknown[0]}")
-    if missing := _without_figures(analysis):
-        raise run.damaged("analysis.json", f"it has no figures of arm {missing[1]} in {missing[0]}")
+
     of, there = analysis.epochs_used + len(analysis.discarded), len(run.finished_epochs())
     if of != there and (run.path / "analysis.json").exists():
         raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there with an outcome.json")
-
-
-def _without_figures(analysis: Analysis) -> tuple[str, str] | None:
-    """Find a compared cell and arm without a summary, or with a ratio that is not finite."""
-    summarised = {(each.cell, each.arm) for each in analysis.arms}
-    for each in analysis.comparisons:
-        ratios = [*(point.value for point in each.points), *([each.estimate.mean] if each.estimate.n else [])]
-        if not all(map(math.isfinite, ratios)):
-            return each.cell, each.contender
-        for arm in (each.baseline, each.contender) if each.estimate.n else ():
-            if (each.cell, arm) not in summarised:
-                return each.cell, arm
-    return None
 
 
 @dataclass(frozen=True)
@@ -158,7 +130,6 @@ class Context:
 
     Attributes:
         plan: None if the run ended before it was planned.
-        outcomes: all finished epochs, ascending.
         samples: digest -> a statement with its literals; empty unless they may be shown.
     """
 
@@ -173,7 +144,6 @@ class Context:
 
     @classmethod
     def read(cls, run: RunDirectory, analysis: Analysis, samples: Mapping[str, str] | None = None) -> "Context":
-        """Read what is small; slices stay on disk."""
         context = cls(
             run=run,
             analysis=analysis,
@@ -185,17 +155,6 @@ class Context:
         )
         check_analysis(run, analysis, context.study)
         return context
-
-    def of_the_study(self, name: str, by_arm: ByArm) -> ByArm:
-        """Return `by_arm` unchanged.
-
-        Raises:
-            ResultsError: it names an arm that the study lacks.
-        """
-        for arm in by_arm:
-            if arm not in self.arms:
-                raise self.run.damaged(name, f"the study has no arm {arm}")
-        return by_arm
 
     @cached_property
     def slots(self) -> dict[str, int]:
@@ -312,9 +271,16 @@ class Context:
         several = len(self.analysis.contenders) > 1
         return self.cell_title(comparison.cell) + (f" · {self.labels[comparison.contender]}" if several else "")
 
-    def arm_series(self, arm: str, x: numbers.Floats, y: numbers.Floats, **fields: Any) -> Series:  # noqa: ANN401
-        x, y = numbers.rounded(x), numbers.rounded(y)
-        return Series(name=self.labels[arm], key=f"arm-{self.slots[arm]}", x=x, y=y, **fields)
+    def arm_series(
+        self,
+        arm: str,
+        x: numbers.Floats,
+        y: numbers.Floats,
+        band: tuple[numbers.Floats, numbers.Floats] = ((), ()),
+        **fields: Any,  # noqa: ANN401
+    ) -> Series:
+        x, y, low, high = map(numbers.rounded, (x, y, *band))
+        return Series(name=self.labels[arm], key=f"arm-{self.slots[arm]}", x=x, y=y, low=low, high=high, **fields)
 
     @cached_property
     def _flagged(self) -> dict[Flag, list[Comparison]]:
@@ -418,7 +384,6 @@ class SectionSource:
     """A section, and what belongs to it elsewhere in the report.
 
     Attributes:
-        make: returns None if there is nothing to show.
         findings: sentences for the summary, before or after the verdicts' by `place`.
         statuses: warnings above everything else.
         key_figures: lines that the terminal shows.
@@ -445,11 +410,7 @@ class Question(Rule, Protocol):
         """Answer the question for a run."""
 
     def ending(self, study: Study) -> AbstractContextManager[Finish]:
-        """Wrap measuring and reporting, so that errors end as this kind of question wants.
-
-        Raises:
-            SpecError: a file that the question asks for cannot be written.
-        """
+        """Wrap measuring and reporting, so that errors end as this kind of question wants."""
 
 
 class VerdictQuestion(VerdictRule):

@@ -27,7 +27,7 @@ from bakeoff.units import format_bytes, format_duration, format_ns, format_rate,
 
 Lines = list[list[Segment]]
 
-_PLAIN_EVERY_S = 10.0  # a line of progress at most that often
+_PLAIN_EVERY_S = 10.0  # between lines of progress
 _AXIS = 31  # characters of the live interval
 _WIDE = 112  # columns from which it fits beside the numbers
 _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both sides
@@ -229,7 +229,7 @@ class RichLive(_Labelled):
             excess = len(lines) - room
             if excess <= 0:
                 return lines
-            shown -= max(1, excess // 2)  # a comparison that needs more than a line needs two as a rule
+            shown -= max(1, excess // 2)  # a comparison that does not fit a line usually takes two
         return []
 
     def _table(self, shown: int) -> Table:

@@ -96,6 +96,8 @@ def count(value: float) -> str:
 
 def share(value: float) -> str:
     """`62%`, `0.4%`."""
+    if not math.isfinite(value):
+        return "n/a"
     percent = value * 100
     return f"{percent:.0f}%" if percent >= 10 or percent == 0 else f"{percent:.1f}%"
 
@@ -172,7 +174,7 @@ def resolution(found: Resolution) -> str:
     """`This machine now resolves ±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`."""
     within = [each for each in found.forecast if each.seconds <= OUT_OF_REACH_S]
     beyond = [each for each in found.forecast if each.seconds > OUT_OF_REACH_S]
-    # Of several half-widths within the same shortest time, show the narrowest.
+    # If several half-widths take the same shortest time, show the narrowest.
     quickest = [each for each in within if each.seconds == within[0].seconds]
     shown = [*quickest[-1:], *within[len(quickest) :]]
     parts = [

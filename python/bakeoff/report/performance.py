@@ -90,8 +90,7 @@ def _threads_panels(context: Context) -> tuple[Panel, ...]:
                     arm,
                     (threads for threads, _ in found),
                     (summary.tps for _, summary in found),
-                    low=numbers.rounded(summary.tps_low for _, summary in found),
-                    high=numbers.rounded(summary.tps_high for _, summary in found),
+                    ([summary.tps_low for _, summary in found], [summary.tps_high for _, summary in found]),
                     tips=tuple(
                         f"{context.labels[arm]}, {numbers.threads(n)}: {format_rate(s.tps)} events/s" for n, s in found
                     ),
@@ -121,22 +120,15 @@ def _time_panels(context: Context) -> tuple[Panel, ...]:
 def time_panel(context: Context, cell: str, panel_id: str, title: str, unit: str, column: str) -> Panel:
     """One column of a cell's times: a frame per epoch, a line per arm, `…_low` to `…_high` as a band."""
     times = context.times[cell]
-    band = f"{column}_low" in times.columns
+    ends = [f"{column}_low", f"{column}_high"]
     spent, factor = time_axis(times["seconds"])
     series = []
     for arm in context.slots:
         part = times.rows((times["arm"] == arm) & ~np.isnan(times[column]))
         if len(part):
-            series.append(
-                context.arm_series(
-                    arm,
-                    part["seconds"] * factor,
-                    part[column],
-                    low=numbers.rounded(part[f"{column}_low"]) if band else (),
-                    high=numbers.rounded(part[f"{column}_high"]) if band else (),
-                    group=tuple(part["epoch"].tolist()),
-                )
-            )
+            low, high = (part[end] if end in times.columns else () for end in ends)
+            group = tuple(part["epoch"].tolist())
+            series.append(context.arm_series(arm, part["seconds"] * factor, part[column], (low, high), group=group))
     longest = max((x for each in series for x in each.x), default=0.0)
     end = f"{longest:.2g}" if longest < 99.5 else f"{longest:.0f}"
     return Panel(
@@ -192,11 +184,11 @@ def _stability_table(context: Context) -> Table:
         "stability",
         filter(None, rows),
         Column("arm", lambda row: context.labels[row["arm"]]),
-        Column("slice to slice", lambda row: _share(row["slice_cv"])),
-        Column("slowest slice", lambda row: _share(row["slowest"])),
-        Column("stalled slices", lambda row: Value(text=_share(row["stalled"]), sub=f"of {row['slices']:,}")),
+        Column("slice to slice", itemgetter("slice_cv"), numbers.share),
+        Column("slowest slice", itemgetter("slowest"), numbers.share),
+        Column("stalled slices", lambda row: Value(text=numbers.share(row["stalled"]), sub=f"of {row['slices']:,}")),
         Column("longest event", itemgetter("longest_ns"), format_ns),
-        Column("restart to restart", lambda row: _share(row["epoch_cv"])),
+        Column("restart to restart", itemgetter("epoch_cv"), numbers.share),
         group=lambda row: context.cell_title(row["cell"]),
         slot=lambda row: context.slots[row["arm"]],
         group_title="cell",
@@ -246,22 +238,12 @@ def _warm_up_panels(context: Context, cells: Iterable[tuple[str, Frame]]) -> tup
                 x_title="seconds of load before measuring",
                 y_title="events per second",
                 series=tuple(
-                    context.arm_series(
-                        arm,
-                        curve["seconds"],
-                        curve["tps"],
-                        low=numbers.rounded(curve["low"]),
-                        high=numbers.rounded(curve["high"]),
-                    )
-                    for arm, curve in curves
+                    context.arm_series(arm, each["seconds"], each["tps"], (each["low"], each["high"]))
+                    for arm, each in curves
                 ),
             )
         )
     return tuple(panels)
-
-
-def _share(value: float) -> str:
-    return numbers.share(value) if math.isfinite(value) else "n/a"
 
 
 # Every epoch.
@@ -302,10 +284,7 @@ def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
     primary = next((comparison for comparison in comparisons if not comparison.is_control), comparisons[0])
     only = primary.estimate if _only_contender(context) and primary.estimate.n else None
     several = len(context.analysis.contenders) > 1 or context.analysis.control is not None
-    band = None
-    if only and only.interval.low is not None and only.interval.high is not None:
-        low, high = numbers.rounded((math.exp(only.interval.low), math.exp(only.interval.high)))
-        band = (low, high)
+    level, low, high = numbers.ratio_fields(only).values() if only else (None, None, None)
     return Panel(
         id=f"epochs-{index}",
         title=context.cell_title(cell),
@@ -315,8 +294,8 @@ def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
         series=tuple(_epoch_series(context, comparison) for comparison in comparisons),
         y_zero=False,
         one="1: as fast",
-        level=numbers.rounded([math.exp(only.mean)])[0] if only else None,
-        level_band=band,
+        level=level,
+        level_band=None if low is None or high is None else (low, high),
     )
 
 
@@ -428,16 +407,21 @@ def _percentile_panels(context: Context) -> tuple[Panel, ...]:
         if series:
             clock = next(summary.clock for key, summary in context.summaries.items() if key[0] == cell)
             panels.append(
-                Panel(
-                    id=f"percentiles-{len(panels)}",
-                    title=context.cell_title(cell),
-                    x_title="share of events",
-                    y_title=f"{clock} time, ms",
-                    series=tuple(series),
-                    x_kind="tail",
-                )
+                percentile_panel(f"percentiles-{len(panels)}", context.cell_title(cell), "events", clock, series)
             )
     return tuple(panels)
+
+
+def percentile_panel(panel_id: str, title: str, of: str, clock: str, series: Iterable[Series]) -> Panel:
+    """Draw latency curves against the share of events that were faster."""
+    return Panel(
+        id=panel_id,
+        title=title,
+        x_title=f"share of {of}",
+        y_title=f"{clock} time, ms",
+        series=tuple(series),
+        x_kind="tail",
+    )
 
 
 def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Mapping[str, float]) -> Series:
@@ -458,20 +442,14 @@ def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Ma
 
 
 def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
-    """(cell, arm) -> its curve. Without histograms it has the few quantiles of the summary."""
+    """(cell, arm) -> its curve; empty if there were too few events."""
     messages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     wanted = set(context.detail_cells)
     for epoch in context.valid_epochs:
         for message in context.histograms[epoch]:
             if message["operation"] == "event" and message["cell"] in wanted and message["hdr"]:
                 messages.setdefault((message["cell"], message["arm"]), []).append(message)
-    curves = {key: mean_curve(found) for key, found in messages.items()}
-    for summary in context.analysis.arms:
-        key = (summary.cell, summary.arm)
-        if summary.cell in wanted and not curves.get(key):
-            points = ((float(quantile), ns) for quantile, ns in summary.quantiles_ns.items())
-            curves[key] = sorted((quantile, ns) for quantile, ns in points if 0 <= quantile < 1)
-    return curves
+    return {key: mean_curve(found) for key, found in messages.items()}
 
 
 def mean_curve(messages: list[dict[str, Any]]) -> Curve:

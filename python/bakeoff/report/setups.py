@@ -302,7 +302,7 @@ def _row_answers(context: Context) -> dict[str, AllAnswers]:
     found: dict[str, AllAnswers] = {}
     build = 0
     while (loaded := context.run.read(f"rows/{build}.json", AllAnswers)) is not None:
-        found[f"load {build}"] = context.of_the_study(f"rows/{build}.json", loaded)
+        found[f"load {build}"] = loaded
         build += 1
     # In a discarded epoch some arms may not have been asked.
     for outcome in sorted(context.outcomes, key=lambda each: not each.valid):

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Charts, Column, Panel, Section, Table, Value
+from bakeoff.report.view import Charts, Column, Panel, Section, Table, Value, identifier
 from bakeoff.spec.study import Design
 from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects, published_ratios
 from bakeoff.stats.model import Estimate
@@ -115,7 +115,7 @@ def _pairs_table(context: Context, cell: str) -> Table:
     ordered = sorted(level, key=level.__getitem__)
     summaries = {arm: context.summaries.get((cell, arm)) for arm in ordered}
     return Table.of(
-        f"pairs-{cell.replace('/', '-').replace('#', '-')}",
+        identifier("pairs", cell),
         ordered,
         Column("arm", context.labels.__getitem__),
         Column("events/s", lambda arm: format_rate(own.tps) if (own := summaries[arm]) else "n/a"),
@@ -200,16 +200,9 @@ def _scaling_panel(context: Context, workload: str, place: int, fits: Mapping[tu
         if name != workload:
             continue
         bands = [(band.low, band.high) for _, band in fit.curve if band.low is not None and band.high is not None]
-        whole = len(bands) == len(fit.curve)
-        series.append(
-            context.arm_series(
-                arm,
-                (n for n, _ in fit.curve),
-                (band.value for _, band in fit.curve),
-                low=numbers.rounded(low for low, _ in bands) if whole else (),
-                high=numbers.rounded(high for _, high in bands) if whole else (),
-            )
-        )
+        ends = tuple(zip(*bands, strict=True)) if len(bands) == len(fit.curve) else ((), ())
+        rates = (band.value for _, band in fit.curve)
+        series.append(context.arm_series(arm, (n for n, _ in fit.curve), rates, (ends[0], ends[1])))
         measured = list(zip(fit.threads, fit.points, strict=True))
         label = context.labels[arm]
         tips = (f"{label}, {numbers.threads(n)}: {format_rate(x)} events/s measured" for n, x in measured)

@@ -31,7 +31,7 @@ _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _NOISY = math.log(1.1)  # spread of a ratio between restarts
 
 _TWICE = math.log(2.0)
-_VAGUE = _TWICE / 2  # half-width of a ratio of which nothing is concluded: its ends differ by more than a factor of two
+_VAGUE = _TWICE / 2  # half-width beyond which a ratio says nothing: its ends differ by more than a factor of two
 _EDGE = 4.0  # per cent of the axis kept free on both sides
 _MARGIN_LEAST = 0.9  # per cent of the axis: 3 px on a phone
 

@@ -71,9 +71,7 @@ class VerdictView(Frozen):
     Attributes:
         headline: what follows the contender's name (`is 10.3% slower (9.8% to 10.8%)`).
         remark: what `sentence` adds to headline and figures.
-        ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; may be empty.
         basis: `8 restarts · target precision reached`.
-        notes: numbers of footnotes.
     """
 
     cell: str
@@ -94,12 +92,10 @@ class VerdictView(Frozen):
 
 
 class ForestRow(Frozen):
-    """One line of the forest plot. Positions are per cent of the axis; `low` and `high` are None without an interval.
+    """One line of the forest plot: a cell, a control or a mean. Positions are per cent of the axis.
 
     Attributes:
-        kind: `cell`, `control` or `mean`.
-        short: the label for narrow places (`oltp_read_only/4`).
-        epochs: one position per epoch.
+        low, high: None without an interval.
         cut_left, cut_right: the interval extends beyond the axis.
     """
 
@@ -130,7 +126,6 @@ class Forest(Frozen):
     """Ratios with intervals on one logarithmic axis.
 
     Attributes:
-        one: position of ratio 1.
         margin: positions of the equivalence margin; None if too narrow to be seen.
         ticks: position and text.
         withheld: a sentence for each contender without a mean.
@@ -158,8 +153,6 @@ class Conclusion:
     """What a report says about a question.
 
     Attributes:
-        asks: the question in words.
-        lead: sentences before all others.
         replaces_verdicts: the answer rests on all arms together, so single comparisons have no verdicts.
         document: the answer for programs, `key` in JSON; None if the verdicts are the answer.
         exit_code: None if the verdicts decide.
@@ -231,7 +224,6 @@ class Table(Frozen):
 
     Attributes:
         columns: headings; all empty for a list of facts. All but the first hold numbers unless `all_text`.
-        group_title: heading of the groups' column; empty if there is none.
         page_only: too long for Markdown.
         wide: columns that a terminal leaves out.
     """
@@ -302,6 +294,11 @@ class Column(Generic[T]):
         return Value(text=made) if isinstance(made, str) else made
 
 
+def identifier(*words: str) -> str:
+    """Join words into an id for a table or a chart: letters, digits and dashes."""
+    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
+
+
 def step_rows(plans: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """Return a row for each step of several plans, some of which may have fewer steps."""
     return [(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
@@ -312,10 +309,8 @@ class Series(Frozen):
 
     Attributes:
         key: colour key: `arm-0` …, `cpu-user` …, `ink`.
-        low, high: a band around y, or empty.
         group: the line breaks where it changes (at a restart), or empty.
         tips: the text shown at each point, or empty.
-        line: whether the points are joined.
     """
 
     name: str
@@ -339,7 +334,6 @@ class Panel(Frozen):
             (a small frame for every `group` of its lines, all with the same axes).
         boundaries: x of vertical lines.
         one: the text of a line at 1, or empty.
-        level, level_band: a horizontal line and its band, or None.
     """
 
     id: str
@@ -408,7 +402,6 @@ class Section(Frozen):
 
     Attributes:
         nav: its name in the page's contents; empty if it is not listed.
-        note: a paragraph under the heading.
         in_terminal: its tables are short and important enough for a terminal.
     """
 
@@ -472,12 +465,9 @@ class ReportView(Frozen):
         arms_table: None if a list of the arms is as clear.
         on_cards: sentences of the summary that the cards repeat.
         says_more: the summary says more than the verdicts do.
-        means: the geometric mean over several cells, a sentence per contender.
         key_figures: figures of features (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
-        effort: epochs counted and discarded, and the wall time.
         conclusion: None for captures and histories.
         records: one flat record per comparison, unrounded: ratios, times in ns, rates per second.
-        more_records: those of features.
     """
 
     format: int = 2

@@ -31,6 +31,7 @@ from bakeoff.results.epoch_data import (
     EpochData,
     EpochWriter,
     FailureRow,
+    Load,
     Outcome,
     OwnCounts,
     arm_directory_name,
@@ -85,7 +86,7 @@ class RunDirectory:
             root: usually `runs_root()`; created if missing.
             study: its title gives the name.
             command: the command line; passwords in it are removed.
-            engine: the engine's `hello` message.
+            engine: the engine's version and build.
             data_path: where the servers keep their data; the manifest describes its file system.
             secrets: passwords that must never be written.
 
@@ -104,7 +105,7 @@ class RunDirectory:
             python=python_version(),
             command=tuple(visible(redactor.free_text(word)) for word in command),  # a file's name may not be UTF-8
             seed=study.seed,
-            engine={key: value for key, value in (engine or {}).items() if key not in ("type", "pid")},
+            engine=dict(engine or {}),
             host=gather_host(root, data_path),
         )
         run = cls(root / name, redactor=redactor)
@@ -223,7 +224,7 @@ class RunDirectory:
     def builds(self) -> dict[str, dict[str, Any]]:
         """Return the document of each load of the data: {"A-0": {rows, seconds, bytes …}}."""
         names = [name for name in self._names_in("builds") if name.endswith(".json")]
-        return {name.removesuffix(".json"): self._needed(f"builds/{name}", dict[str, Any]) for name in names}
+        return {name.removesuffix(".json"): dict(self._needed(f"builds/{name}", Load)) for name in names}
 
     def finished_epochs(self) -> tuple[int, ...]:
         """Return the numbers of epochs that have an outcome, valid or discarded, ascending."""
@@ -380,7 +381,8 @@ class RunDirectory:
         content, sums = self._bytes(name), self._bytes(f"{folder}/{CHECKSUMS}")
         if sums is None:
             return content
-        known = dict(line.split("  ", 1)[::-1] for line in sums.decode(errors="replace").splitlines())
+        with self._reading(f"{folder}/{CHECKSUMS}"):
+            known = dict(line.split("  ", 1)[::-1] for line in sums.decode().splitlines())
         if content is None and own in known:
             raise self._missing(name)
         if content is not None and known.get(own) != hashlib.sha256(content).hexdigest():

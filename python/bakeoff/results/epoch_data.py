@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, JsonValue, NonNegativeInt
+from pydantic import AwareDatetime, ConfigDict, JsonValue, NonNegativeInt
 from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
@@ -59,6 +59,15 @@ class Outcome(Frozen):
     other_bakeoffs: tuple[int, ...] = ()
     cache_line_ns: dict[str, int] = {}
     host: str = ""
+
+
+class Load(TypedDict):
+    """One load of the data (`builds/ARM-N.json`), with further fields for the report."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    arm: str
+    build: int
 
 
 class ServerCounts(Frozen):
@@ -123,7 +132,7 @@ class EpochData:
     build: int = 0
     valid: bool = True
     discard_reason: str = ""
-    histograms: list[dict[str, Any]] = field(default_factory=list)
+    histograms: Sequence[Mapping[str, Any]] = ()
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
     changes: dict[str, CellChanges] = field(default_factory=dict)
     server_counts: dict[str, OwnCounts] = field(default_factory=dict)

@@ -186,7 +186,7 @@ class Manifest(Frozen):
     Attributes:
         commit: of the checkout that bakeoff ran from, with `+` if it had changes; None if installed.
         command: the command line, without passwords.
-        engine: the engine's `hello` (version, build), or empty if no engine took part.
+        engine: contract, version and build; empty if no engine took part.
     """
 
     format: int = FORMAT

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from os import sysconf
 from pathlib import Path
 
-from bakeoff.engine import Message
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.results import EpochWriter
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.servers import Instance
@@ -81,7 +81,7 @@ class CellCounts:
         self._cells: dict[str, dict[str, CellCounters]] = {}
 
     def add(
-        self, cell: str, slices: Sequence[Message], before: Mapping[str, Reading], after: Mapping[str, Reading]
+        self, cell: str, slices: Sequence[SliceMessage], before: Mapping[str, Reading], after: Mapping[str, Reading]
     ) -> None:
         """Keep what each arm's server did while a cell was measured; rounds of one epoch are added up."""
         for arm, start in before.items():
@@ -97,7 +97,7 @@ class CellCounts:
             self._writer.write_server_json(arm, COUNTERS, cells)
 
 
-def all_events(slices: Sequence[Message]) -> int:
+def all_events(slices: Sequence[SliceMessage]) -> int:
     """Count the events that ran while an arm was under load, also those outside the connections' windows."""
     return sum(int(each["events"]) + int(each["outside_events"]) for each in slices)
 

@@ -14,7 +14,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from bakeoff.engine import Engine, Measurement, Message
+from bakeoff.engine import Engine, Measurement
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import EngineError, RunInvalid, ServerError, UnreachableError
 from bakeoff.plan import Cell, EpochDraft, Plan, SliceLength, guard_ns, whole_blocks
 from bakeoff.plan.epochs import ROUND_BLOCKS
@@ -48,7 +49,7 @@ class Interrupted(Exception):
     """The user ended the run inside an epoch, which is dropped."""
 
 
-Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callable[[Message], None]]]
+Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callable[[SliceMessage], None]]]
 """Around the measuring of a cell in an epoch that explains: what it gives receives each slice as it ends."""
 
 
@@ -90,7 +91,7 @@ class Epoch:
         self._watch = watch
         self.phases = Phases()
         self.planned_s = 0.0
-        self.warmed: dict[int, list[Message]] = {}
+        self.warmed: dict[int, list[SliceMessage]] = {}
         self._tools = tools
         self._draft = draft
         self._writer = writer
@@ -184,7 +185,7 @@ class Epoch:
                 else:
                     self._writer.warm_up.extend(warmed.slices)
 
-    def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[Message]:
+    def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[SliceMessage]:
         """Measure short slices from which the slice length is chosen; they are not evidence."""
         self._tools.listener.stage(f"choosing the slice length of {cell.name}")
         run = self._cell_run(cell, self.servers.setups, SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns)))
@@ -298,7 +299,7 @@ class Epoch:
     def _report(self, text: str) -> None:
         self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: {text}")
 
-    def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
+    def _in_this_round(self, cell: str, slices: list[SliceMessage]) -> list[SliceMessage]:
         begin_ns = self._ends_ns.get(cell, 0)
         self._ends_ns[cell] = begin_ns + max((each["start_ns"] + each["length_ns"] for each in slices), default=0)
         if self._round == 0:
@@ -313,8 +314,8 @@ class Epoch:
         seconds: float,
         seeds: tuple[int, int],
         blocks: int | None = None,
-        until: Callable[[list[Message]], bool] | None = None,
-        on_slice: Callable[[Message], None] | None = None,
+        until: Callable[[list[SliceMessage]], bool] | None = None,
+        on_slice: Callable[[SliceMessage], None] | None = None,
     ) -> Measurement:
         """Have the engine measure a cell for so many blocks, or else seconds, or less if `until` says so.
 
@@ -368,11 +369,11 @@ class Epoch:
         )
 
 
-def _now_and_then(until: Callable[[list[Message]], bool]) -> Callable[[list[Message]], bool]:
+def _now_and_then(until: Callable[[list[SliceMessage]], bool]) -> Callable[[list[SliceMessage]], bool]:
     """Ask at most ten times a second: slices of a millisecond would pile up behind the answer."""
     asked_s = time.monotonic()
 
-    def ask(slices: list[Message]) -> bool:
+    def ask(slices: list[SliceMessage]) -> bool:
         nonlocal asked_s
         if time.monotonic() - asked_s < _ASKED_EVERY_S:
             return False

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bakeoff.engine import Engine, Message
+from bakeoff.engine import Engine
+from bakeoff.engine_messages import Translated
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
@@ -126,9 +127,9 @@ def load_dump(
         if error.code in ("sql_error", "script_error"):
             error.hint = "The dump was read up to there; nothing of it is kept."
         raise
-    found["names"] = marks.names | found["names"]
+    found.names = marks.names | found.names
     _note(found, label, listener)
-    return Loaded(databases=databases_of(server), translated=found["names"])
+    return Loaded(databases=databases_of(server), translated=found.names)
 
 
 def databases_of(server: Server) -> tuple[str, ...]:
@@ -163,11 +164,11 @@ def check_databases(study: Study, loaded: Loaded) -> None:
         )
 
 
-def _note(found: Message, label: str, listener: Listener) -> None:
-    if said := as_loaded(label, found["names"]):
+def _note(found: Translated, label: str, listener: Listener) -> None:
+    if said := as_loaded(label, found.names):
         listener.note(f"{said}, because it does not know them. {TEXTS_DIFFER}")
-    if found["left_out"]:
-        what = ", ".join(f"{reason} ({count})" for reason, count in found["left_out"].items())
+    if found.left_out:
+        what = ", ".join(f"{reason} ({count})" for reason, count in found.left_out.items())
         listener.note(f"{label}: statements of the dump that were left out: {what}")
 
 

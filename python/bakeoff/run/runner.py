@@ -94,12 +94,12 @@ def run_study(
         if resume:
             run = RunDirectory(resume.path, redactor=Redactor(secrets, study))
         else:
-            command, hello = asked.command_line, engine.hello
+            command, facts = asked.command_line, engine.hello.facts()
             run = RunDirectory.create(
-                runs_root, study, command=command, engine=hello, data_path=work_root(), secrets=secrets
+                runs_root, study, command=command, engine=facts, data_path=work_root(), secrets=secrets
             )
         again = after_verdict.command if after_verdict and after_verdict.only else "bakeoff run --resume"
-        program = str(engine.hello.get("build"))
+        program = str(engine.hello.build)
         kept = KeptLoads(pool, run, listener, program=program, resumed=resume is not None, again=again)
         loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
         with keeping(run, is_new=resume is None, again=again), contextlib.ExitStack() as loads:

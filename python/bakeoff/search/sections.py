@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
-from bakeoff.report.view import Column, Fold, Prose, Section, Table
+from bakeoff.report.view import Column, Fold, Prose, Section, Table, identifier
 from bakeoff.results import RunDirectory, list_runs
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
@@ -246,7 +246,7 @@ def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Sectio
     (cell,) = inner.cells
     where = f"{inner.cell_title(cell)}: " if len(context.cells) > 1 else ""
     rows = [(name, reason) for reason, names in asked.left_out.items() for name in names]
-    names = _id(asked.baseline, asked.contender)
+    names = identifier(asked.baseline, asked.contender)
     left_out = Table.listed(f"settings-left-out-{names}", ("setting", "not separated because"), rows)
     return Section.of(
         f"{labels[1]} over {labels[0]}",
@@ -276,10 +276,6 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
     if not context.study.question.adds_arms and not any(context.host_of.values()):
         text += f" `bakeoff explain {context.run.name} --attribute` finds out which of them explains the difference."
     return Prose(text=text)
-
-
-def _id(*words: str) -> str:
-    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
 
 
 SECTIONS = (SectionSource(Place.ANSWER, bisection_section), SectionSource(Place.CAUSES, attribution_section))

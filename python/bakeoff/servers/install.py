@@ -93,8 +93,7 @@ def detect(path: Path) -> Layout:
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
     if path.is_file():
         return _around(path, path.parent.parent if path.parent.name in ("bin", "sbin", "libexec") else path.parent)
-    found = next((path / each for each in _LOADERS if (path / each).exists()), None)
-    loader = None if path == Path("/") else found
+    loader = next((path / each for each in _LOADERS if path != Path("/") and (path / each).exists()), None)
     for basedir in (path / "usr", path) if loader else (path, path / "usr"):
         daemon = next((basedir / each for each in _DAEMONS if (basedir / each).is_file()), None)
         if daemon:
@@ -232,8 +231,8 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
         record = _recorded(home, source)
         assert record is not None
         share(_in_use(home))
-    layout, options = detect(home.resolve()), frozenset(record["known_options"])
-    return _installation(layout, record["flavour"], record["version_text"], record["sha256"], options)
+    options = frozenset(record["known_options"])
+    return _installation(detect(home.resolve()), record["flavour"], record["version_text"], record["sha256"], options)
 
 
 def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:

@@ -102,10 +102,8 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
     for library in env["LD_PRELOAD"].split(":"):
         if str(Path(library).resolve()) not in mapped and library not in mapped:
             said = next((line for line in errors.splitlines() if "LD_PRELOAD" in line or "version `" in line), "")
-            loader = (
-                "its own C library, which differs from this machine's," if installation.own_loader else "the loader"
-            )
-            why = f"{loader} refused it{': ' + said.strip() if said else ''}"
+            own = "its own C library, which differs from this machine's,"
+            why = f"{own if installation.own_loader else 'the loader'} refused it{': ' + said.strip() if said else ''}"
             raise ServerError(
                 f"{installation.name} did not load {library}: {why}.",
                 hint="Choose a server built for this machine's C library, or leave LD_PRELOAD out.",

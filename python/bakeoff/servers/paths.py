@@ -280,21 +280,17 @@ def _ours(folder: Path) -> bool:
 def _stale(folder: Path, kept_s: float) -> bool:
     """Return whether a folder's owner is dead and nobody needs it; kill servers that outlived the owner."""
     owner = Owner.read(folder)
+    try:
+        age_s = time.time() - (folder / OWNER_FILE if owner else folder).stat().st_mtime
+    except FileNotFoundError:  # another bakeoff removes it
+        return False
     if owner is None:
-        try:
-            return time.time() - folder.stat().st_mtime > _UNFINISHED_S
-        except FileNotFoundError:
-            return False
+        return age_s > _UNFINISHED_S
     if not owner.dead():
         return False
-    if owner.boot == boot_id():
-        for server in owner.servers:
-            if server.alive():
-                os.kill(server.pid, signal.SIGKILL)
-    try:
-        age_s = time.time() - (folder / OWNER_FILE).stat().st_mtime
-    except FileNotFoundError:
-        return False
+    for server in owner.servers if owner.boot == boot_id() else ():
+        if server.alive():
+            os.kill(server.pid, signal.SIGKILL)
     return not (owner.kept_for and Path(owner.kept_for).is_dir() and age_s < kept_s)
 
 

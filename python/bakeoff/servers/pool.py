@@ -45,7 +45,7 @@ from bakeoff.servers.process import ProcessId, server_identity
 from bakeoff.servers.profile import ServerMemory, Settings, settings_for
 from bakeoff.spec import Data, Profile, ServerSpec
 
-_STOP_POLL_S = 0.5  # longer than what sees the stop flag by itself takes to end
+_STOP_POLL_S = 0.5  # longer than code that checks the stop flag needs to end
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import combinations, product
-from statistics import median
 
 from bakeoff.spec.study import Design
 from bakeoff.stats import hosts
@@ -204,9 +203,6 @@ def _cells(analysis: Analysis) -> tuple[str, ...]:
 NO_DIFFERENCE = math.log(1.03)
 """Published log ratios below this count as 'no difference': a single run of each arm resolves no less."""
 
-SETS = 3  # how many sets of measurements a publication usually has
-_CHOSEN_MAX = 32  # epochs from which sets are chosen: 4960 choices
-
 
 class Agreement(StrEnum):
     """Whether a measured interval agrees with a published ratio."""
@@ -287,12 +283,3 @@ def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str
             if levels[index] != base[index] and other in arms:
                 pairs.append((factor.name, arm, arms[other]))
     return tuple(pairs)
-
-
-def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
-    """Return ratios of medians, as published, for every choice of three epochs; the first three come first."""
-    both = sorted(contender.keys() & baseline.keys())[:_CHOSEN_MAX]
-    return tuple(
-        median(contender[epoch] for epoch in chosen) / median(baseline[epoch] for epoch in chosen)
-        for chosen in combinations(both, SETS)
-    )

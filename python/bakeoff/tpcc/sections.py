@@ -3,15 +3,19 @@
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.studies import measured
-from bakeoff.report.view import Row, Section, Table, Value
+from bakeoff.report.view import Column, Section, Table, Value
 from bakeoff.results.epoch_data import EpochData
-from bakeoff.stats.effects import SETS, median_ratios
-from bakeoff.tpcc.results import CrossCheck, Judgement, TpccSummary, cross_checks, tpcc_summaries
+from bakeoff.tpcc.results import CrossCheck, Judgement, TpccSummary, TypeSummary, cross_checks, tpcc_summaries
 from bakeoff.units import format_ns, format_rate
+
+SETS = 3  # how many sets of measurements a publication usually has
+_CHOSEN_MAX = 32  # epochs from which sets are chosen: 4960 choices
 
 _TPCC = "tpcc"
 _QUANTILES = ("0.5", "0.9", "0.95", "0.99")
@@ -57,57 +61,44 @@ def _tpmc(summary: TpccSummary) -> Value:
 def _tpmc_table(
     context: Context, summaries: Sequence[TpccSummary], checks: Mapping[tuple[str, str], Sequence[CrossCheck]]
 ) -> Table:
-    rows = tuple(
-        Row.of(
-            context.labels[summary.arm],
-            _tpmc(summary),
-            format_rate(summary.tpm_total),
-            Value(text=f"{summary.rollback_share:.2%}", sub=summary.rollback.value),
-            _worst(kind.response for kind in summary.types),
-            _worst(kind.mix for kind in summary.types),
-            summary.skipped.value,
-            str(sum(kind.retried for kind in summary.types)),
-            _server_count(checks.get((summary.cell, summary.arm), ())),
-            group=_cell(context, summary, summaries),
-            slot=context.slots[summary.arm],
-        )
-        for summary in summaries
-    )
-    return Table(
-        id="tpcc",
+    return Table.of(
+        "tpcc",
+        summaries,
+        Column("arm", lambda each: context.labels[each.arm]),
+        Column("tpmC", _tpmc),
+        Column("tpmTotal", lambda each: format_rate(each.tpm_total)),
+        Column("rollbacks", lambda each: Value(text=f"{each.rollback_share:.2%}", sub=each.rollback.value)),
+        Column("response times", lambda each: _worst(kind.response for kind in each.types)),
+        Column("mix", lambda each: _worst(kind.mix for kind in each.types)),
+        Column("skipped", lambda each: each.skipped.value),
+        Column("retried", lambda each: sum(kind.retried for kind in each.types)),
+        Column("server's count", lambda each: _server_count(checks.get((each.cell, each.arm), ()))),
+        group=lambda each: _cell(context, each, summaries),
+        slot=lambda each: context.slots[each.arm],
         group_title="cell",
-        columns=(
-            "arm", "tpmC", "tpmTotal", "rollbacks", "response times", "mix", "skipped", "retried", "server's count",
-        ),
-        rows=rows,
-        note=(
-            "tpmC: New-Orders a minute with a 95% interval over epochs; not an audited TPC-C result. Server's count: "
-            "growth of sum(d_next_o_id) and Com_commit over each cell, never less than what was counted; below it the "
-            "share that the server did and nobody counted (guards, ends of slices). All twelve consistency conditions "
-            "held after loading and after every epoch."
-        ),
-    )  # fmt: skip
+        note="tpmC: New-Orders a minute with a 95% interval over epochs; not an audited TPC-C result. Server's count: "
+        "growth of sum(d_next_o_id) and Com_commit over each cell, never less than what was counted; below it the "
+        "share that the server did and nobody counted (guards, ends of slices). All twelve consistency conditions "
+        "held after loading and after every epoch.",
+    )
 
 
 def _transactions_table(context: Context, summaries: Sequence[TpccSummary]) -> Table:
-    rows = tuple(
-        Row.of(
-            kind.name.replace("_", "-").title(),
-            f"{kind.share:.1%}",
-            *(format_ns(kind.quantiles_ns[q]) if kind.count else "n/a" for q in _QUANTILES),
-            str(kind.retried),
-            group=f"{_cell(context, summary, summaries)} · {context.labels[summary.arm]}",
-            slot=context.slots[summary.arm],
-        )
-        for summary in summaries
-        for kind in summary.types
-    )
-    return Table(
-        id="tpcc-types",
+    return Table.of(
+        "tpcc-types",
+        ((summary, kind) for summary in summaries for kind in summary.types),
+        Column("transaction", lambda row: row[1].name.replace("_", "-").title()),
+        Column("share", lambda row: f"{row[1].share:.1%}"),
+        *(Column(f"p{float(q) * 100:g}", partial(_quantile, q)) for q in _QUANTILES),
+        Column("retried", lambda row: row[1].retried),
+        group=lambda row: f"{_cell(context, row[0], summaries)} · {context.labels[row[0].arm]}",
+        slot=lambda row: context.slots[row[0].arm],
         group_title="cell and arm",
-        columns=("transaction", "share", "p50", "p90", "p95", "p99", "retried"),
-        rows=rows,
     )
+
+
+def _quantile(name: str, row: tuple[TpccSummary, TypeSummary]) -> str:
+    return format_ns(row[1].quantiles_ns[name]) if row[1].count else "n/a"
 
 
 def _server_count(checks: Sequence[CrossCheck]) -> Value:
@@ -133,41 +124,46 @@ def _cell(context: Context, summary: TpccSummary, summaries: Sequence[TpccSummar
 def _sets_table(context: Context) -> Table:
     """Show the median of three sets as publications do, its spread over other sets, and our ratio."""
     scripts = {cell.name: cell.script for cell in context.cells_planned}
-    rows = []
-    for comparison in context.primary:
-        contender, baseline = (
-            context.epoch_rates.get((comparison.cell, arm), {}) for arm in (comparison.contender, comparison.baseline)
-        )
-        ratios = median_ratios(contender, baseline)
-        if not ratios or scripts.get(comparison.cell) != _TPCC:
-            continue
-        count = math.comb(len(contender.keys() & baseline.keys()), SETS)
-        choices = f"{count} choices" if len(ratios) == count else f"{len(ratios):,} of the {count:,} choices"
-        rows.append(
-            Row.of(
-                context.labels[comparison.contender],
-                numbers.ratio(math.log(ratios[0])),
-                Value(
-                    text=f"{min(ratios):.2f} to {max(ratios):.2f}",
-                    sub=f"{choices}, median {statistics.median(ratios):.2f}",
-                ),
-                measured(comparison.estimate),
-                group=context.cell_title(comparison.cell),
-                slot=context.slots[comparison.contender],
-            )
-        )
-    return Table(
-        id="sets",
-        group_title="cell",
-        columns=("arm", f"first {SETS} sets", f"any {SETS} sets", "ours"),
-        rows=tuple(rows),
-        note=(
-            f"As published: a ramp-up, {SETS} sets, the median of each arm. A set here is an epoch: a start, the "
-            "warm-up at the most connections, then every number of connections once. Any: every choice of that many "
-            "of the epochs measured (of very many a part, drawn), to show how much luck a single choice holds. Ours: "
-            "all epochs, with the interval."
+    found = [
+        (each, median_ratios(_rates(context, each.cell, each.contender), _rates(context, each.cell, each.baseline)))
+        for each in context.primary
+        if scripts.get(each.cell) == _TPCC
+    ]
+    return Table.of(
+        "sets",
+        (row for row in found if row[1]),
+        Column("arm", lambda row: context.labels[row[0].contender]),
+        Column(f"first {SETS} sets", lambda row: numbers.ratio(math.log(row[1][0]))),
+        Column(
+            f"any {SETS} sets",
+            lambda row: Value(
+                text=f"{min(row[1]):.2f} to {max(row[1]):.2f}",
+                sub=f"{len(row[1]):,} choices, median {statistics.median(row[1]):.2f}",
+            ),
         ),
+        Column("ours", lambda row: measured(row[0].estimate)),
+        group=lambda row: context.cell_title(row[0].cell),
+        slot=lambda row: context.slots[row[0].contender],
+        group_title="cell",
+        note=f"As published: a ramp-up, {SETS} sets, the median of each arm. A set here is an epoch: a start, the "
+        "warm-up at the most connections, then every number of connections once. Any: every choice of that many "
+        "of the epochs measured (of the first 32), to show how much luck a single choice holds. Ours: "
+        "all epochs, with the interval.",
     )
+
+
+def _rates(context: Context, cell: str, arm: str) -> Mapping[int, float]:
+    return context.epoch_rates.get((cell, arm), {})
+
+
+def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
+    """Return ratios of medians, as published, for every choice of three epochs; the first three come first."""
+    both = sorted(contender.keys() & baseline.keys())[:_CHOSEN_MAX]
+
+    def middle(rates: Mapping[int, float], chosen: tuple[int, ...]) -> float:
+        return statistics.median(rates[epoch] for epoch in chosen)
+
+    return tuple(middle(contender, chosen) / middle(baseline, chosen) for chosen in combinations(both, SETS))
 
 
 SECTIONS = (SectionSource(Place.STUDY, _section, key_figures=_key_figures),)
