@@ -1,4 +1,4 @@
-"""Profiles in a synthetic run directory: the contender takes so much more in some functions."""
+"""Profiles in a synthetic run directory; the contender takes more time in some functions."""
 
 from datetime import UTC, datetime
 
@@ -27,7 +27,7 @@ MORE = {READ: 1.3}
 
 
 def profile(stacks, rng=None, *, events=10_000, period_ns=500_000, incomplete=0):
-    """A profile of so many samples, or Poisson draws with these means."""
+    """Make a profile with so many samples, or Poisson draws with these means."""
     counts = {stack: int(rng.poisson(mean)) if rng else int(mean) for stack, mean in stacks.items()}
     fields = {"event": "cpu-clock", "period_ns": period_ns, "events": events, "seconds": 5.0, "outside": 3}
     return Profile.of_stacks(counts, **fields, incomplete=incomplete)

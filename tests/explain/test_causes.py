@@ -4,7 +4,8 @@ import pytest
 
 from bakeoff.explain import off_cpu
 from bakeoff.explain.explained import Explained
-from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
+from bakeoff.explain.statement_plans import PLANS_DOCUMENT, CellPlans
+from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits, wait_differences
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
 from bakeoff.stats.model import Analysis
@@ -21,7 +22,7 @@ def duel(shell, *arguments):
 
 
 def explain(shell, run, budget):
-    """Both arms, whatever the verdict on a machine that may be busy."""
+    """Explain both arms, whatever the verdict on a busy machine."""
     ran = shell.run("explain", str(run.path), "--arms", "A,B", "--explain-budget", budget, "--quiet", limit_s=600)
     assert ran.code == 0, ran
 
@@ -56,7 +57,7 @@ def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
 
 @pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22"])
 def test_a_commit_that_syncs_keeps_statements_off_the_cpu_for_the_redo_log(shell, server):
-    """By MySQL 5.7 in the connection's own thread, by 8.0 in another one, for which it waits."""
+    """MySQL 5.7 syncs in the connection's own thread, 8.0 in another one that the connection waits for."""
     if reason := off_cpu.hindrance():
         pytest.skip(reason)
     run = duel(
@@ -103,7 +104,7 @@ budget: 90s
 
 
 def attributed(shell, run):
-    """Count the settings that differ, and name those that the search found."""
+    """Count the settings that differ, and name those found."""
     ran = shell.run("explain", str(run.path), "--arms", "A,B", "--attribute", "--quiet", limit_s=1000)
     assert ran.code == 0, ran
     attribution, sections = (pytest.importorskip(f"bakeoff.search.{name}") for name in ("attribution", "sections"))

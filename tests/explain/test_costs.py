@@ -1,4 +1,4 @@
-"""Costs of an event: parts of time add up, a count carries no more than it can, equal servers have no cause named."""
+"""Costs per event: parts of time add up, a count explains no more than it can, equal servers have no cause."""
 
 import json
 import math
@@ -36,7 +36,7 @@ def comparison(log_ratios, word=Word.SLOWER, by=()):
 
 
 def sides(rng, epochs, *, event_ns, server_ns, client_ns=20_000, noise=0.003):
-    """By epoch what slices say of one arm: 4 connections, one second."""
+    """Return one arm's slice sums by epoch: 4 connections, one second."""
     found = []
     for _ in range(epochs):
         moved = math.exp(rng.normal(0, noise))
@@ -61,7 +61,7 @@ def slices_of(by_arm, connections=4):
 
 
 def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2, by=(), without=(), at_work=4):
-    """`counted`: arm -> one dictionary of counters an epoch; epochs `without` have none."""
+    """Explain `counted` (arm -> counters of each epoch); epochs `without` have none."""
     epochs = range(len(by_arm["A"]))
     ratios = [math.log(by_arm["B"][e]["events"] / by_arm["A"][e]["events"]) for e in epochs]
     counters = {
@@ -79,7 +79,7 @@ def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2, b
 
 
 def duel(rng, *, slower=1.5, epochs=8, **counts):
-    """B takes `slower` times as long, all of it server CPU; `counts`: name -> (A, B) per event."""
+    """Compare arms of which B takes `slower` times as long, all in server CPU; `counts`: name -> (A, B) per event."""
     by_arm = {
         "A": sides(rng, epochs, event_ns=200_000, server_ns=80_000),
         "B": sides(rng, epochs, event_ns=200_000 * slower, server_ns=80_000 * slower + 20_000 * (slower - 1)),
@@ -110,11 +110,11 @@ def test_cpu_and_waiting_add_up_to_the_difference_in_time():
         for arm, each in by_arm.items()
     }
     found = {cost.counter: cost for cost in explained(by_arm, counted).costs}
-    shares = [found[f"cpu.{name}"].carries for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
+    shares = [found[f"cpu.{name}"].explains for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
     assert sum(shares) == pytest.approx(1.0, abs=1e-6)
-    assert found["cpu.server.user_ns"].carries == pytest.approx(1.5 * found["cpu.server.system_ns"].carries)
+    assert found["cpu.server.user_ns"].explains == pytest.approx(1.5 * found["cpu.server.system_ns"].explains)
     # c grows from 100 to 120 us, time from 200 to 350: waiting has the rest.
-    assert found[BUSY].carries == pytest.approx(1 - math.log(1.2) / math.log(1.75), abs=0.02)
+    assert found[BUSY].explains == pytest.approx(1 - math.log(1.2) / math.log(1.75), abs=0.02)
     assert found[BUSY].word == "less" and found["cpu.server.user_ns"].word == "more"
 
 
@@ -128,15 +128,15 @@ def test_shares_add_up_over_hosts_and_where_epochs_lack_counters(by, without):
     ]
     counted = {arm: [{"cpu.user_ns": 6e8, "cpu.system_ns": 4e8}] * 12 for arm in by_arm}
     found = {cost.counter: cost for cost in explained(by_arm, counted, by=by, without=without).costs}
-    shares = [found[f"cpu.{name}"].carries for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
+    shares = [found[f"cpu.{name}"].explains for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
     assert sum(shares) == pytest.approx(1.0, abs=1e-6)
 
 
 def test_sessions_of_a_replay_that_rest_do_not_wait_for_a_cpu():
-    """With one of four threads at work the time is the event's own: a count carries half of what it does with all."""
+    """With one of four threads at work, a count explains half of what it does with all four."""
     counts = {"status.Handler_read_next": (10.0, 20.0)}
     found = [explained(*duel(np.random.default_rng(3), **counts), at_work=at_work) for at_work in (4, 1)]
-    carried = [next(each.carries for each in side.costs if each.counter in counts) for side in found]
+    carried = [next(each.explains for each in side.costs if each.counter in counts) for side in found]
     assert carried[1] == pytest.approx(carried[0] / 2, rel=1e-6)
 
 
@@ -144,9 +144,9 @@ def test_rows_that_an_index_would_have_saved_are_named():
     rng = np.random.default_rng(2)
     counts = {"status.Handler_read_rnd_next": (0, 2000), "status.Handler_read_key": (1, 1), "status.Questions": (1, 1)}
     found = explained(*duel(rng, slower=5.0, **counts))
-    assert [(cost.family, cost.carries) for cost in found.causes] == [("row access", 1.0)]
+    assert [(cost.family, cost.explains) for cost in found.causes] == [("row access", 1.0)]
     text = sentence(Evidence(found), "mysql:8.0")
-    assert "Handler_read_rnd_next 0 → 2,000 an event" in text and "Row access can carry all of it" in text
+    assert "Handler_read_rnd_next 0 → 2,000 per event" in text and "Row access can explain all of it" in text
     assert text.startswith("mysql:8.0 takes ")
 
 
@@ -156,15 +156,15 @@ def test_a_count_that_takes_too_little_time_is_not_named():
     found = explained(*duel(rng, **{"status.Handler_read_key": (1, 1.1)}))
     (cost,) = [cost for cost in found.costs if cost.counter == "status.Handler_read_key"]
     assert cost.word == "more"
-    assert cost.carries == pytest.approx(0.1 * 20_000 * 2 / 100_000, rel=0.1)
+    assert cost.explains == pytest.approx(0.1 * 20_000 * 2 / 100_000, rel=0.1)
     assert not found.causes and sentence(Evidence(found), "B").endswith("No counter explains it.")
 
 
-def test_a_count_carries_at_most_its_own_growth():
+def test_a_count_explains_at_most_its_own_growth():
     rng = np.random.default_rng(4)
     found = explained(*duel(rng, slower=2.0, **{"status.Innodb_os_log_fsyncs": (1.0, 1.1)}))
     (cost,) = [cost for cost in found.costs if cost.counter == "status.Innodb_os_log_fsyncs"]
-    assert cost.carries == pytest.approx((1 - 1 / 1.1) / (1 - 1 / 2.0), rel=0.05)
+    assert cost.explains == pytest.approx((1 - 1 / 1.1) / (1 - 1 / 2.0), rel=0.05)
 
 
 def test_what_grows_on_the_faster_arm_is_a_cause_only_if_it_saves():
@@ -178,7 +178,7 @@ def test_what_grows_on_the_faster_arm_is_a_cause_only_if_it_saves():
 
 
 def events_of(slower, epochs):
-    """Whole numbers of events, so that counts an event can be equal to the last bit."""
+    """Return whole numbers of events, so that counts per event can be exactly equal."""
     events = [20_000 + 140 * e for e in range(epochs)]
     return {
         arm: [{"events": round(n / factor), "server_cpu_ns": 80_000 * n, "client": 20_000 * n} for n in events]
@@ -304,10 +304,10 @@ def test_counters_belong_to_families(counter, family):
 @pytest.mark.parametrize("slower", [1.0, 1.2])
 @pytest.mark.parametrize("workload", ["oltp_read_only/4", "oltp_update_non_index/4"])
 def test_equal_servers_have_no_cause_named(of_runs, workload, slower):
-    """Counters of equal servers, recorded, drawn anew by restart and arm; that one is slower is only pretended.
+    """Resample recorded counters of equal servers by restart and arm, and pretend that one is slower.
 
-    The recorded values are those of `bakeoff duel mysql:8.0.15 mysql:8.0.15 --workload oltp_read_only,\
-    oltp_update_non_index --threads 4 --tables 1 --table-size 20000 --budget 3m --seed 5`, both arms of all epochs.
+    Recorded with `bakeoff duel mysql:8.0.15 mysql:8.0.15 --workload oltp_read_only,oltp_update_non_index --threads 4
+    --tables 1 --table-size 20000 --budget 3m --seed 5`, both arms, all epochs.
     """
     recorded = json.loads(RECORDED.read_text())[workload]
     rng, runs, names = np.random.default_rng(11), of_runs(200), recorded["counters"]

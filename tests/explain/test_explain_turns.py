@@ -1,6 +1,7 @@
-"""How the budget of explaining is shared among its kinds of epochs, by a clock of the test's own."""
+"""How the budget for explaining is divided among kinds of epochs, by a fake clock."""
 
 import threading
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -9,14 +10,14 @@ from pretended_servers import SignalledPool, tools_of
 
 from bakeoff.explain import after_verdict, statement_plans, waits
 from bakeoff.explain.after_verdict import KINDS, Explaining
-from bakeoff.explain.waits_and_plans import CellWaits
+from bakeoff.explain.waits import CellWaits
 from bakeoff.results import RunDirectory
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))
 
 
 def kinds_run(monkeypatch, budget_s, epoch_s, failing=(), failing_s=None, note=lambda _: None, load=lambda: TOOLS):
-    """Kinds in the order of their epochs, each of which takes so long; `failing_s`: those that fail."""
+    """Return the kinds in the order of their epochs. Each takes so long; those in `failing_s` fail."""
     clock, begun = [0.0], []
 
     def run_epoch(self, kind, tools, arm_s):
@@ -29,7 +30,7 @@ def kinds_run(monkeypatch, budget_s, epoch_s, failing=(), failing_s=None, note=l
     monkeypatch.setattr(after_verdict._Explanation, "_run_epoch", run_epoch)
     listener, cells = SimpleNamespace(note=note), {"cell": ("A", "B")}
     asked = after_verdict._Explanation(Explaining(budget_s), None, listener, load, None, cells)
-    asked._take_turns([kind for kind in KINDS if not kind.spare], {kind.name: [] for kind in KINDS})
+    asked._measure_kinds([kind for kind in KINDS if not kind.spare], {kind.name: [] for kind in KINDS})
     assert clock[0] <= budget_s
     return begun
 
@@ -70,7 +71,7 @@ def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
     def plans_of(_log, servers):
         return {"statements": {}, "counts": dict.fromkeys(servers, 1)}
 
-    monkeypatch.setattr("bakeoff.replay.log_plans.plans_of", plans_of)
+    monkeypatch.setattr("bakeoff.replay.answers.plans_of", plans_of)
     kept = {}
     writer = SimpleNamespace(write_server_json=lambda arm, _name, values: kept.update({arm: dict(values)}))
     watch = statement_plans.Plans(writer)
@@ -88,11 +89,11 @@ def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
 def test_waits_of_every_round_are_added_up(monkeypatch):
     kept = {}
     writer = SimpleNamespace(write_server_json=lambda arm, _name, values: kept.update({arm: values}))
-    readings = {"A": iter([(1, 10.0), (4, 40.0), (4, 40.0), (9, 90.0)]), "B": iter([(0, 0.0), (2, 20.0)])}
-    readings["C"] = iter([(5, 50.0), (6, 60.0)])
+    readings = {"A": iter([10, 40, 40, 90]), "B": iter([0, 20])}
+    readings["C"] = iter([50, 60])
     monkeypatch.setattr(waits, "_switch_stages_on", lambda _: None)
     monkeypatch.setattr(waits, "_missing", lambda _: ())
-    monkeypatch.setattr(waits, "_read", lambda arm: {"wait/io": next(readings[arm])})
+    monkeypatch.setattr(waits, "_read", lambda arm: Counter({"wait/io": next(readings[arm])}))
     watch = waits.Waits(writer)
     cell = SimpleNamespace(name="c", guard_ns=0)
     own = {"events": 95, "outside_events": 5}
@@ -101,10 +102,10 @@ def test_waits_of_every_round_are_added_up(monkeypatch):
             for arm in arms:
                 seen(own | {"arm": arm})
     found = {arm: CellWaits.model_validate(cells["c"]) for arm, cells in kept.items()}
-    assert {arm: (each.events, *each.waits["wait/io"].model_dump().values()) for arm, each in found.items()} == {
-        "A": (200, 8, 80.0),
-        "B": (100, 2, 20.0),
-        "C": (100, 1, 10.0),
+    assert {arm: (each.events, each.waits["wait/io"]) for arm, each in found.items()} == {
+        "A": (200, 80),
+        "B": (100, 20),
+        "C": (100, 10),
     }
 
 

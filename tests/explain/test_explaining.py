@@ -1,4 +1,4 @@
-"""Explaining finished runs on real servers, by epochs of their own: what they find, and that they change nothing."""
+"""Explain finished runs on real servers: what the extra epochs find, and that they change nothing."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ def needs_perf():
 
 
 def profiles_of(run):
-    """By cell what the profiles found in the only comparison."""
+    """Return what the profiles found in the only comparison, by cell."""
     context = Context.read(run, run.read("analysis.json", Analysis))
     return {pair.cell: found for pair, found in context.once(Explained).profiles.items()}
 
@@ -43,7 +43,7 @@ def digests(folder):
 
 @pytest.fixture
 def finished(shell, slowed_duel):
-    """A run of its own, that has ended: equal servers, of which the second does everything twice."""
+    """A finished run of equal servers; the second does everything twice."""
     path = shell.folder / "runs" / slowed_duel.run.name
     shutil.copytree(slowed_duel.run.path, path)
     return open_run(path)
@@ -88,7 +88,7 @@ def test_without_perf_the_report_says_so_and_the_rest_stands(shell, finished):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_without_capabilities_the_report_says_what_it_cannot_tell_and_the_rest_stands(shell, finished):
-    """Root as in a container, which has neither CAP_PERFMON nor a right to look into processes of other accounts."""
+    """Like root in a container, without CAP_PERFMON or access to processes of other accounts."""
     if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) < 2:
         pytest.skip("kernel.perf_event_paranoid lets everybody sample the kernel")
     dropped = "-perfmon,-sys_admin,-sys_ptrace"
@@ -99,7 +99,7 @@ def test_without_capabilities_the_report_says_what_it_cannot_tell_and_the_rest_s
     )  # fmt: skip
     assert ran.returncode == 0, ran
     text = shell.run("report", "latest", "--format", "md").out
-    assert "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only" in text
+    assert "No off-CPU data: kernel.perf_event_paranoid allows samples of user code only" in text
     assert "The kernel's part is missing" in text or "profile epochs failed: perf failed: " in text
     assert "### Waits" in text and "SLOWER" in text.upper()
 
@@ -194,7 +194,7 @@ def test_a_loop_in_a_preloaded_library_is_named(shell):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_preloaded_allocator_is_named(shell):
-    """One that is slow enough to be seen: every allocation is filled with a byte, twice."""
+    """This allocator is slow: it fills every allocation twice."""
     source = r"""
 #include <stddef.h>
 #include <string.h>

@@ -1,15 +1,14 @@
-"""What explains a difference: causes that no counter sees are named by their part of the CPU."""
+"""Causes that no counter sees are named by their part of the CPU."""
 
 import numpy as np
 import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
 
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation
-from bakeoff.explain.cpu_profile import compare_profiles
 from bakeoff.explain.named_causes import Evidence, causes, sentence
-from bakeoff.explain.off_cpu_time import compare_off_cpu
-from bakeoff.explain.profiles import PREEMPTED, SERVING, Profile
-from bakeoff.explain.waits_and_plans import WaitDifference
+from bakeoff.explain.off_cpu import compare_off_cpu
+from bakeoff.explain.profiles import PREEMPTED, SERVING, Profile, compare_profiles
+from bakeoff.explain.waits import WaitDifference
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Interval
 
@@ -24,17 +23,17 @@ def of_time(mean):
 
 
 def counted(*, slower=0.2, named=(), claimed=True):
-    """Counters of which none, or those given, are a cause."""
+    """Return counters of which these, or none, are a cause."""
     cost = Cost(
         counter="status.Questions", family="network", baseline=1.0, contender=1.0, estimate=of_time(0.0),
-        p_adjusted=1.0, word="unclear", carries=None,
+        p_adjusted=1.0, word="unclear", explains=None,
     )  # fmt: skip
-    best = tuple(cost.model_copy(update={"family": name, "word": "more", "carries": 1.0}) for name in named)
+    best = tuple(cost.model_copy(update={"family": name, "word": "more", "explains": 1.0}) for name in named)
     return Explanation(cell="c", contender="B", time=of_time(slower), claimed=claimed, costs=(cost, *best), causes=best)
 
 
 def profiles(rng, more=None, *, epochs=3, restart=0.02):
-    """Two arms' profiles; each restart is slower or faster by its own factors, the whole of it and by stack."""
+    """Return two arms' profiles; each restart is slower or faster by random factors, in all and by stack."""
 
     def drawn(stacks):
         own = np.exp(restart * rng.standard_normal())
@@ -69,7 +68,7 @@ def test_a_part_that_goes_against_the_difference_is_said_to_take_more_of_the_arm
     sides = [{e: profile({parse: p + e, lock: n}) for e in range(3)} for p, n in ((10_000, 200), (2000, 1800))]
     found = compare_profiles(*(sides if word == "less" else reversed(sides)))
     text = sentence(Evidence(counted(slower=-0.5 if word == "less" else 0.5), found), "B")
-    assert f"takes 320 µs (320 µs to 320 µs) {word} CPU, 125% of it in parser (`MYSQLparse`)" in text
+    assert f"CPU per event by samples: 320 µs (320 µs to 320 µs) {word}, 125% of it in parser (`MYSQLparse`)" in text
     assert f"; 25% {against} in tables and metadata locks (" in text
 
 
@@ -77,7 +76,7 @@ def test_a_part_that_goes_against_the_difference_is_said_to_take_more_of_the_arm
 def test_time_that_goes_against_the_difference_is_said_to_do_so(slower):
     cost = counted().costs[0].model_copy(update={"family": TIME, "word": "more"})
     parts = [
-        cost.model_copy(update={"counter": name, "carries": share})
+        cost.model_copy(update={"counter": name, "explains": share})
         for name, share in (("cpu.server.user_ns", 1.2), (BUSY, 0.1), ("cpu.client_ns", -0.3))
     ]
     found = counted(slower=slower).model_copy(update={"costs": tuple(parts)})
@@ -87,16 +86,16 @@ def test_time_that_goes_against_the_difference_is_said_to_do_so(slower):
 
 def test_cpu_of_threads_that_is_named_has_its_measured_share_and_times():
     cost = counted(named=("logging and durability",)).causes[0]
-    cpu = {"counter": "cpu.thread.log_ns", "baseline": 12_000.0, "contender": 31_000.0, "carries": 0.45}
+    cpu = {"counter": "cpu.thread.log_ns", "baseline": 12_000.0, "contender": 31_000.0, "explains": 0.45}
     found = counted().model_copy(update={"causes": (cost.model_copy(update=cpu),)})
-    said = "Logging and durability carries 45% of it (server CPU, log threads 12 µs → 31 µs an event)."
+    said = "Logging and durability explains 45% of it (server CPU, log threads 12 µs → 31 µs per event)."
     assert said in sentence(Evidence(found), "B")
 
 
 def test_no_part_is_named_that_counters_have_explained():
     found = Evidence(counted(named=("row access",)), profiles(np.random.default_rng(1), {LOOP: 2500}))
     assert causes(found) == ("row access",)
-    assert "Row access can carry all of it" in sentence(found, "B") and "library loop.so" in sentence(found, "B")
+    assert "Row access can explain all of it" in sentence(found, "B") and "library loop.so" in sentence(found, "B")
 
 
 def test_a_slower_arm_that_takes_less_cpu_is_not_explained_by_it():
@@ -113,7 +112,7 @@ def test_kernel_interrupts_are_no_cause():
 @pytest.mark.parametrize("epochs", [3, 6])
 @pytest.mark.parametrize("restart", [0.0, 0.02, 0.1])
 def test_equal_servers_have_no_part_named(of_runs, epochs, restart):
-    """In pairs of equal arms, of which one is pretended to be slower, one of 20 at most has a part named."""
+    """Of pairs of equal arms, one pretended slower, at most one in 20 has a part named."""
     rng, runs = np.random.default_rng(3), of_runs(400)
     named = sum(bool(causes(Evidence(counted(), profiles(rng, epochs=epochs, restart=restart)))) for _ in range(runs))
     assert named <= runs / 20
@@ -124,12 +123,12 @@ def wait(name, baseline, contender, *, spread=1_000.0):
     difference = Estimate(mean=change, interval=Interval(low=change - spread, high=change + spread), n=4)
     differs = abs(change) > spread
     p = 0.0 if differs else 1.0
-    return WaitDifference(baseline, contender, difference, name, timed=True, ratio=None, p_adjusted=p)
+    return WaitDifference(baseline, contender, difference, name, ratio=None, p_adjusted=p)
 
 
 def test_a_wait_that_has_grown_is_said_with_its_times():
     found = Evidence(counted(), waits=(wait(LOG, 20_000, 400_000),), longer_ns=400_000)
-    assert sentence(found, "B").endswith(f"Waits an event: `{LOG}` 20 µs → 400 µs.")
+    assert sentence(found, "B").endswith(f"Waits per event: `{LOG}` 20 µs → 400 µs.")
 
 
 def test_waits_that_have_not_changed_are_said_to_be_so_only_where_intervals_show_it():
@@ -144,15 +143,13 @@ def test_without_an_interval_nothing_is_said_of_waits():
     stage = wait("stage/sql/statistics", 20_000, 20_100)
     several = sentence(Evidence(counted(), waits=(stage,), longer_ns=100_000), "B")
     assert "No wait changes by as much as 30% of it." in several
-    one = WaitDifference(
-        **vars(Paired.of([20_000.0], [20_100.0])), name=stage.name, timed=True, ratio=None, p_adjusted=None
-    )
+    one = WaitDifference(**vars(Paired.of([20_000.0], [20_100.0])), name=stage.name, ratio=None, p_adjusted=None)
     for waits in ((), (one,)):
         assert "wait" not in sentence(Evidence(counted(), waits=waits, longer_ns=100_000), "B")
 
 
 def pauses(longer_us, *, epochs=4):
-    """Off-CPU time of two arms, whose contender waits longer for the redo log in every event."""
+    """Return off-CPU time of two arms; the contender waits longer for the redo log in every event."""
     rng = np.random.default_rng(1)
     commit = (SERVING, *BASE, Function("log_write_up_to", SERVER), Function("futex_wait", KERNEL))
     fields = {"event": "context-switches", "period_ns": 1000, "seconds": 1.0, "outside": 0, "incomplete": 0}
@@ -165,10 +162,10 @@ def pauses(longer_us, *, epochs=4):
     return compare_off_cpu(*sides)
 
 
-def test_what_statements_wait_in_is_said_where_the_intervals_carry_it():
+def test_off_cpu_time_is_said_if_the_intervals_allow():
     found = Evidence(counted(), longer_ns=250_000, off_cpu=pauses(200))
     text = sentence(found, "B")
-    assert "Statements are off the CPU for 200 µs (" in text and ") more an event, 100% of it in redo log: lock" in text
+    assert "Off-CPU time of statements per event: 200 µs (" in text and ") more, 100% of it in redo log: lock" in text
     assert text.endswith("in redo log: lock or condition (`log_write_up_to`).")
     for silent in (pauses(0), pauses(200, epochs=2)):
         assert sentence(Evidence(counted(), longer_ns=250_000, off_cpu=silent), "B").endswith("No counter explains it.")
@@ -176,7 +173,7 @@ def test_what_statements_wait_in_is_said_where_the_intervals_carry_it():
     assert "off the CPU" not in sentence(small, "B")
 
 
-def test_time_in_a_handler_is_no_wait():
+def test_time_in_a_handler_is_not_a_wait():
     found = Evidence(counted(), waits=(wait(TABLE, 20_000, 400_000),), longer_ns=400_000)
     assert TABLE not in sentence(found, "B") and sentence(found, "B").endswith("No counter explains it.")
 

@@ -1,4 +1,4 @@
-"""Switches as perf prints them become off-CPU time in slices; on a real server a row lock is found as the cause."""
+"""Switches printed by perf become off-CPU time in slices; on a real server a row lock is found as the cause."""
 
 import contextlib
 import threading
@@ -11,8 +11,7 @@ import pytest
 
 from bakeoff.errors import HostError
 from bakeoff.explain import after_verdict, off_cpu, perf
-from bakeoff.explain.off_cpu import Fold, Pause, Recording, recorded
-from bakeoff.explain.off_cpu_time import LOCK, compare_off_cpu
+from bakeoff.explain.off_cpu import LOCK, Fold, Pause, Recording, compare_off_cpu, recorded
 from bakeoff.explain.perf import Window
 from bakeoff.explain.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function
 
@@ -62,7 +61,7 @@ def test_switches_become_pauses_with_the_stacks_that_were_kept():
 
 @pytest.mark.parametrize("every", [1, 13])
 def test_a_sample_stands_for_the_switches_since_the_one_before(every):
-    """Of a thread that is sampled at every so many switches, from its first on."""
+    """Switches of a thread that is sampled at regular intervals, beginning with its first one."""
     lines = []
     for at in range(3 * every):
         time_ns = 1000 * at
@@ -106,7 +105,7 @@ def test_time_of_connections_is_divided_by_the_stacks_of_all_of_them():
 def test_user_code_alone_has_no_switches(monkeypatch):
     off_cpu._reason.cache_clear()
     monkeypatch.setattr(perf, "permission", lambda: perf.Permission("", "cpu-clock:u"))
-    assert off_cpu.hindrance().startswith("Off-CPU time cannot be had: kernel.perf_event_paranoid")
+    assert off_cpu.hindrance().startswith("No off-CPU data: kernel.perf_event_paranoid")
     off_cpu._reason.cache_clear()
 
 
@@ -117,7 +116,7 @@ def test_a_budget_that_does_not_hold_three_epochs_of_every_kind_leaves_it_out(bu
     explanation = after_verdict._Explanation(after_verdict.Explaining(budget_s), None, listener, None, None, {})
     kinds = explanation._affordable(list(after_verdict.KINDS), notes, 4.0)
     assert ("off-cpu" not in [kind.name for kind in kinds]) is left_out and len(kinds) == 4 - left_out
-    assert notes["off-cpu"] == said == (["Off-CPU time is measured from --explain-budget 40s on."] * left_out)
+    assert notes["off-cpu"] == said == (["No off-CPU data: it needs --explain-budget 40s or more."] * left_out)
 
 
 # ---- on a real server ------------------------------------------------------------------------------------------------
@@ -125,7 +124,7 @@ def test_a_budget_that_does_not_hold_three_epochs_of_every_kind_leaves_it_out(bu
 
 @contextlib.contextmanager
 def updating(box, keys):
-    """One connection for each of these rows, which locks it, works for 3 ms and commits, again and again."""
+    """Run one connection for each of these rows that locks it, works for 3 ms and commits, over and over."""
     done = threading.Event()
     counts = [0] * len(keys)
 
@@ -154,7 +153,7 @@ def connect(box):
 
 @pytest.mark.parametrize(("connections", "seconds"), [(4, 0.4), (4, 8.0), (64, 2.0), (1, 30.0)])
 def test_the_stacks_of_long_slices_fit_into_a_recording(connections, seconds):
-    """perf ends when its file is full: in two slices of 2 s an arm that would be before the second arm's turn."""
+    """perf stops when its file is full, which with slices of 2 s could be before the second arm's turn."""
     arguments = off_cpu._sampling(connections, seconds)
     rate = int(arguments[arguments.index("--freq") + 1])
     assert rate * connections * seconds * off_cpu._STACK_BYTES <= 40e6
@@ -164,9 +163,9 @@ def test_the_stacks_of_long_slices_fit_into_a_recording(connections, seconds):
 @pytest.mark.server
 @pytest.mark.timeout(120)
 def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
-    """Where switches cannot be recorded, it is said why: nothing else can be tested there."""
+    """Where switches cannot be recorded, only the stated reason is tested."""
     if reason := off_cpu.hindrance():
-        assert reason.endswith(".") and ("off-CPU time cannot be had" in reason or "Off-CPU time cannot" in reason)
+        assert reason.endswith(".") and "off-CPU data: " in reason
         pytest.skip(reason)
     with contextlib.closing(connect(sandbox)) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE off_cpu")

@@ -1,15 +1,15 @@
-"""Off-CPU time per event: what a wait is for, and that threads without work and waits for the client are apart."""
+"""Off-CPU time per event: what a wait is for; idle threads and waits for the client are kept apart."""
 
 import pytest
 
-from bakeoff.explain.off_cpu_time import FILES, LOCK, NETWORK, NO_PROCESSOR, SLEEP, Waiting, compare_off_cpu
+from bakeoff.explain.off_cpu import FILES, LOCK, NETWORK, NO_PROCESSOR, SLEEP, Waiting, compare_off_cpu
 from bakeoff.explain.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function, Profile
 
 SERVER, LIBC = "mysqld", "libc.so.6"
 
 
 def stack(first, *functions):
-    """Functions of the server, of the C library (`:f`) and of the kernel (`k:f`)."""
+    """Make a stack of functions of the server, the C library (`:f`) and the kernel (`k:f`)."""
     objects = {"k": KERNEL, "": LIBC}
     split = [name.partition(":") if ":" in name and "::" not in name else ("-", "", name) for name in functions]
     return (first, *(Function(name, objects.get(head, SERVER)) for head, _, name in split))

@@ -1,4 +1,4 @@
-"""What perf prints, as stacks in the slices of the right server; and what is said where it may not profile."""
+"""perf's output becomes stacks in the slices of the right server, and what is said if perf may not profile."""
 
 import os
 import shutil
@@ -102,9 +102,7 @@ def asked_anew():
 
 def test_without_perf_it_is_said_in_a_sentence(asked_anew, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert perf.permission().reason == (
-        "perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf)."
-    )
+    assert perf.permission().reason == ("No profiles and no off-CPU data: perf is not installed (Debian: linux-perf).")
 
 
 def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
@@ -137,7 +135,7 @@ def test_a_perf_that_does_not_end_is_ended(monkeypatch, tmp_path, script):
 
 @pytest.mark.parametrize(("refused", "event"), [("--all-cpus", "cpu-clock"), ("--all-cpus*|*:k", "cpu-clock:u")])
 def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch, tmp_path, refused, event):
-    """perf refuses the whole machine here, and the kernel's part; asked for both parts it would give one alone."""
+    """This perf refuses the whole machine and the kernel; asked for both it silently gives user code only."""
     program = tmp_path / "perf"
     program.write_text(f'#!/bin/sh\ncase "$*" in *{refused}*) exit 1;; esac\n')
     program.chmod(0o755)
@@ -146,7 +144,7 @@ def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch
 
 
 def test_asking_perf_what_it_may_do_leaves_nothing_in_the_home_directory(asked_anew, monkeypatch, tmp_path):
-    """perf copies every program that it has seen to ~/.debug unless it is asked not to."""
+    """perf copies every program that it sees to ~/.debug unless told not to."""
     if shutil.which("perf") is None:
         pytest.skip("needs perf")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -199,7 +197,7 @@ def test_root_without_capabilities_sees_user_code_only_and_says_so(needs_rights_
     )
     event, _, why = said.partition(" | ")
     if event:
-        assert event == "cpu-clock:u" and why.startswith("Off-CPU time cannot be had: kernel.perf_event_paranoid")
+        assert event == "cpu-clock:u" and why.startswith("No off-CPU data: kernel.perf_event_paranoid")
     else:
         assert "perf may not profile here (kernel.perf_event_paranoid is" in why
 

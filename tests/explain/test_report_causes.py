@@ -1,4 +1,4 @@
-"""The parts of "Why" that epochs and arms of their own have found: settings, plans, waits; processor counters."""
+"""Parts of "Why" from extra epochs and arms: settings, plans, waits, processor counters."""
 
 import math
 from datetime import UTC, datetime
@@ -12,7 +12,8 @@ from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.explain.after_verdict import Explaining, require_explainable
 from bakeoff.explain.causes import _ratio
 from bakeoff.explain.profiles import PMU_FILE
-from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
+from bakeoff.explain.statement_plans import PLANS_DOCUMENT, CellPlans, StatementPlans
+from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits
 from bakeoff.report import build_view, render_html, render_markdown
 from bakeoff.results import Outcome
 from bakeoff.spec import parse_server
@@ -61,7 +62,7 @@ def test_arms_that_were_running_already_are_not_explained(tmp_path):
     study = options_study()
     running = study.arms[1].model_copy(update={"server": parse_server("mysql://root@db1/")})
     run = make_run(tmp_path, study.model_copy(update={"arms": (study.arms[0], running)}), truth=Truth())
-    with pytest.raises(SpecError, match=r"nothing of a running server is read, .*: mysql://root@db1/"):
+    with pytest.raises(SpecError, match=r"running servers are not explained, .*: mysql://root@db1/"):
         require_explainable(Explaining(60.0, ("A", "B")), run)
 
 
@@ -113,7 +114,7 @@ def test_equal_plans_take_a_line(tmp_path):
     ],
 )
 def test_what_one_server_cannot_explain_is_not_said_to_have_the_same_plan(tmp_path, explained, said):
-    """As MySQL 5.5 does with all that writes."""
+    """MySQL 5.5 cannot explain writes."""
     run, analysis = slower(tmp_path)
     update = StatementPlans(text="UPDATE sbtest1 SET k = ?", plans={"A": (), "B": ("sbtest1: range PRIMARY",)})
     select = StatementPlans(text="SELECT c FROM sbtest1", plans={"A": ("sbtest1: all",), "B": ("sbtest1: all",)})
@@ -131,11 +132,11 @@ def test_a_cell_without_statements_has_no_line(tmp_path):
 
 
 def with_waits(run, log_ns, *, first=0):
-    """Three epochs; `log_ns` by arm, an event."""
+    """Write three epochs with waits; `log_ns` is per arm and event."""
     for epoch in range(first, first + 3):
         writer = run.explaining("waits").epoch(epoch, 0)
         for arm, ns in log_ns.items():
-            waits = {LOG: Wait(count=10_000, ns=10_000 * ns * (1 + 0.01 * epoch)), MUTEX: Wait(count=10_000, ns=1e8)}
+            waits = {LOG: round(10_000 * ns * (1 + 0.01 * epoch)), MUTEX: 10**8}
             found = CellWaits(events=10_000, waits=waits, missing=("It has no stages.",))
             writer.write_server_json(arm, WAITS_DOCUMENT, {CELL: found.model_dump(mode="json")})
         writer.finish(outcome(epoch))

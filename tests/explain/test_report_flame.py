@@ -53,7 +53,7 @@ def test_tables_name_the_function_and_the_part_that_take_more(explained):
 
 
 def of_three_arms(folder):
-    """A run in which B and C are slower than A in two workloads: four claims."""
+    """Make a run in which B and C are slower than A in two workloads: four claims."""
     study = duel_study(workloads=("oltp_read_only", "oltp_point_select"), threads=(4,), control=False)
     third = study.arms[1].model_copy(update={"name": "C", "label": "third"})
     study = study.model_copy(update={"arms": (*study.arms, third)})
@@ -100,7 +100,7 @@ def test_times_of_the_script_are_written_as_everywhere():
 
 
 def test_nothing_adds_to_the_width_of_a_frame():
-    """What is inside a box of no width makes it wider than its time."""
+    """Padding or a border would make a box wider than its time."""
     (rule,) = re.findall(r"^\.frames i \{.*?\}", (TEMPLATES / "flame.css").read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert "padding: 0;" in rule and "border" not in rule and "width: calc(var(--w) * var(--z) * 1%)" in rule
 

@@ -1,4 +1,4 @@
-"""Off-CPU time of an explained run: the table with its sums, and the line that says why there is none."""
+"""Off-CPU time of an explained run: the table with its sums, and the line that says why it is missing."""
 
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ CLIENT = (SERVING, BASE[0], BASE[1], Function("my_net_read", SERVER), Function("
 
 
 def add_off_cpu(run, epochs=3, arms=("A", "B")):
-    """Epochs in which the contender's statements wait 200 µs longer for the redo log."""
+    """Write epochs in which the contender's statements wait 200 µs longer for the redo log."""
     fields = {"event": "context-switches", "period_ns": 1000, "seconds": 1.0, "outside": 0, "incomplete": 0}
     directory = run.explaining("off-cpu")
     for number in range(epochs):
@@ -50,7 +50,7 @@ def test_the_table_has_what_statements_wait_in_and_leaves_the_client_out(run):
     ]
     assert rows[0][4].endswith("·") and rows[0][5] == "100%" and rows[3][5] == ""
     assert view.tables["off-cpu-1"].rows[3].values[0].sub == "other threads, log_flusher"
-    assert "Statements are off the CPU for 201 µs" not in render_markdown(view), "no counters: no sentence"
+    assert "Off-CPU time of statements per event: 201 µs" not in render_markdown(view), "no counters: no sentence"
     assert "off-cpu-1" in render_html(view)
 
 
@@ -65,9 +65,9 @@ def test_arms_that_were_asked_for_come_before_claims_that_were_not_recorded(tmp_
 
 
 def test_why_there_is_no_off_cpu_time_is_said(run):
-    run.write_json("explain/notes.json", {"off-cpu": ["Off-CPU time cannot be had: no right."]})
+    run.write_json("explain/notes.json", {"off-cpu": ["No off-CPU data: no right."]})
     text = render_markdown(build_view(run, plain_analysis(run, run.study())))
-    assert "### Off-CPU time\n\nOff-CPU time cannot be had: no right." in text
+    assert "### Off-CPU time\n\nNo off-CPU data: no right." in text
 
 
 def test_a_damaged_recording_is_named(run):

@@ -1,4 +1,4 @@
-"""The section "Why": where a comparison is decided and counters were kept, in every form."""
+"""The section "Why" of decided comparisons with counters, in every format."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from bakeoff.stats.model import Stop, Word
 
 
 def with_counters(run, rows=(0.0, 2000.0), more=None):
-    """Keep counters as if arm B read so many rows an event that arm A does not."""
+    """Write counters as if arm B read so many more rows per event than arm A."""
     arms = [arm.name for arm in run.study().arms]
     for epoch in run.finished_epochs():
         slices = run.load_epoch(epoch).slices
@@ -44,17 +44,17 @@ def explained(tmp_path_factory):
 def test_the_family_is_named_right_after_the_verdicts(explained):
     assert explained.sections[0].title == "Why"
     text = render_markdown(explained)
-    assert "Row access can carry all of it (Handler\\_read\\_rnd\\_next 0 → 2,000 an event)" in text.replace(
+    assert "Row access can explain all of it (Handler\\_read\\_rnd\\_next 0 → 2,000 per event)" in text.replace(
         "_", "\\_"
-    ) or ("Row access can carry all of it" in text)
+    ) or ("Row access can explain all of it" in text)
     assert "| server CPU, user mode |" in text and "| Handler_read_rnd_next (row access) |" in text
-    assert "Row access can carry all of it" in render_html(explained)
+    assert "Row access can explain all of it" in render_html(explained)
 
 
 def test_json_has_all_counters(explained):
     found = {row["counter"]: row for row in json.loads(render_json(explained))["costs"]}
     assert found["status.Handler_read_rnd_next"]["verdict"] == "more"
-    assert (found["status.Questions"]["carries"] or 0) < 0.001
+    assert (found["status.Questions"]["explains"] or 0) < 0.001
     assert found["cpu.busy"]["family"] == "time"
     assert {row["contender"] for row in found.values()} == {"mysql:8.0"}
 

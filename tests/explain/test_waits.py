@@ -1,15 +1,14 @@
-"""What servers waited for in a cell, of a server that is none."""
+"""What servers waited for in a cell, on a fake server."""
 
 from types import SimpleNamespace
 
-from bakeoff.explain.waits import Waits
-from bakeoff.explain.waits_and_plans import WAITS_DOCUMENT, CellWaits
+from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits, Waits
 
 MUTEX = "wait/synch/mutex/innodb/trx_sys_mutex"
 
 
 class FakeServer:
-    """Has waited once in every event."""
+    """A server that waits 1 µs in every event."""
 
     installation = SimpleNamespace(family="mysql", version=(8, 0, 15), name="mysql-8.0.15")
     waits = 0
@@ -18,11 +17,11 @@ class FakeServer:
         return {}
 
     def query(self, sql, arguments=()):
-        return [(MUTEX, self.waits, 1000 * self.waits)] if "_by_user_" in sql and arguments == ("wait/%",) else []
+        return [(MUTEX, 1_000_000 * self.waits)] if "_by_user_" in sql and arguments == ("wait/%",) else []
 
 
 class Kept:
-    """In place of an epoch's writer."""
+    """A stand-in for an epoch's writer."""
 
     def write_server_json(self, arm, name, values):
         assert (arm, name) == ("A", WAITS_DOCUMENT)
@@ -30,7 +29,7 @@ class Kept:
 
 
 def test_an_events_waits_are_those_of_all_events_between_the_readings():
-    """Those outside the connections' windows have waited, too."""
+    """Events outside the connections' windows wait, too."""
     kept, server = Kept(), FakeServer()
     watch = Waits(kept)
     own = {"arm": "A", "events": 50, "outside_events": 5}
@@ -41,4 +40,4 @@ def test_an_events_waits_are_those_of_all_events_between_the_readings():
             on_slice(own | {"arm": "B"})
             server.waits += 110
         found = kept.cells["c"]
-        assert found.waits[MUTEX].count == at * 110 == found.events
+        assert found.waits[MUTEX] == 1000 * at * 110 == 1000 * found.events

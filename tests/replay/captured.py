@@ -1,4 +1,4 @@
-"""Captures made in tests: the engine called, and the lines of a capture read."""
+"""Make captures in tests, and read their lines."""
 
 import json
 import subprocess
@@ -11,8 +11,6 @@ from bakeoff.engine import engine_path
 
 @dataclass(frozen=True)
 class Captured:
-    """A capture: its events and totals as the file has them."""
-
     events: list[dict]
     totals: dict
 
@@ -22,7 +20,7 @@ class Captured:
 
     @property
     def texts(self):
-        """Digest's name -> text."""
+        """Return the text of each digest by name."""
         return {each["digest"]: each["text"] for each in self.totals["digests"]}
 
 

@@ -1,4 +1,4 @@
-"""Statements for the comparison of digests: of our own making, in many forms, and those of the bundled workloads."""
+"""Statements for comparing digests: our own in many forms, and those of the bundled workloads."""
 
 import itertools
 import random
@@ -8,7 +8,7 @@ TABLES = ("orders", "customers", "`order items`", "shop.orders", "`shop`.`custom
 
 PLAIN = Path(__file__).with_name("corpus.sql")
 
-# Statements of one digest each: whatever stands in their places.
+# Statements of one digest each: whatever replaces the placeholders.
 SHAPES = (
     "SELECT a FROM {table} WHERE id = {value}",
     "SELECT a, b FROM {table} WHERE a = {value} AND b IN ({values})",
@@ -35,7 +35,7 @@ def _value(chance: random.Random) -> str:
 
 
 def _layout(chance: random.Random, sql: str) -> str:
-    """The same statement in other clothes."""
+    """Write the same statement in another layout."""
     ways = (
         lambda text: text,
         lambda text: text.replace(" WHERE ", "\n  WHERE ").replace(" FROM ", "\nFROM "),
@@ -48,7 +48,7 @@ def _layout(chance: random.Random, sql: str) -> str:
 
 
 def statements() -> list[str]:
-    """All of them, without an end."""
+    """Yield statements without end."""
     chance = random.Random(17)
     made = []
     for shape, table in itertools.product(SHAPES, TABLES):

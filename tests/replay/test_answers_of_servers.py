@@ -1,4 +1,4 @@
-"""Planted differences between real servers are found by the pass that is not timed, and no others."""
+"""The untimed pass finds planted differences between real servers, and no others."""
 
 import json
 import subprocess
@@ -74,7 +74,7 @@ def loaded(pair):
 
 
 def judge(pair, tmp_path, sql=QUERIES, **more):
-    """The document, and the differences by the beginning of each digest's text."""
+    """Return the document, and the differences by the beginning of each digest's text."""
     log, capture = tmp_path / "queries.sql", tmp_path / "queries.capture"
     log.write_text(sql)
     subprocess.run([engine_path(), "capture", f"--output={capture}", log], check=True, stdout=subprocess.DEVNULL)
@@ -166,7 +166,7 @@ def test_tables_that_a_session_has_locked_are_compared(loaded, tmp_path):
 
 
 def test_statements_of_others_wait_for_a_connection_that_has_tables_locked(loaded, tmp_path):
-    """A general log has a statement when it arrives, before it waits. It may end before the tables are unlocked."""
+    """A general log records a statement when it arrives, before it waits. The log may end before the unlock."""
     locked = [
         (7, "LOCK TABLES item WRITE"),
         (7, "UPDATE item SET n = n + 1 WHERE id = 1"),

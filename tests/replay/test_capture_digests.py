@@ -1,4 +1,4 @@
-"""Digests against the server's own: hundreds of statements fall into the same groups as by STATEMENT_DIGEST()."""
+"""Hundreds of statements fall into the same digests as by the server's STATEMENT_DIGEST()."""
 
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -17,7 +17,7 @@ AGREEMENT = 0.99
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    """Statement -> digest's text, and its name."""
+    """Return the text and name of each statement's digest."""
     folder = tmp_path_factory.mktemp("digests")
     texts = statements() + workload_statements()
     log = folder / "corpus.sql"
@@ -55,7 +55,7 @@ def test_groups_are_those_of_the_server(version, ours):
 
 
 def digest_of(connection, sql):
-    """The server's digest and its text; empty when it does not parse the statement."""
+    """Return the server's digest and its text; empty if it cannot parse the statement."""
     with connection.cursor() as cursor:
         try:
             cursor.execute("SELECT STATEMENT_DIGEST(%s), STATEMENT_DIGEST_TEXT(%s)", (sql, sql))
@@ -65,7 +65,7 @@ def digest_of(connection, sql):
 
 
 def agreement(pairs):
-    """Share of statements in groups that belong to each other: each is the larger part of the other."""
+    """Return the share of statements in matching groups: each holds more than half of the other."""
     by_ours, by_theirs = defaultdict(Counter), defaultdict(Counter)
     for mine, server in pairs:
         by_ours[mine][server] += 1

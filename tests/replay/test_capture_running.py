@@ -1,4 +1,4 @@
-"""`bakeoff capture mysql://…`: what servers have kept comes back; their own tables are the truth."""
+"""`bakeoff capture mysql://…` reads what servers have kept; their own tables are the truth."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def send(instance, *statements):
 
 @pytest.fixture
 def logging(request):
-    """A server that logs into the table; before `inside`, which has a cache of its own."""
+    """A server that logs into the table; before `inside`, which has another cache."""
     with servers.sandbox(parse_server(f"{request.param},{IN_TABLES}")) as box:
         yield request.param, box.instance
 

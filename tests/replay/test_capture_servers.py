@@ -111,7 +111,7 @@ def run_statements(instance, name):
 
 
 def sysbench(instance):
-    """Binary prepared statements, a number of them by the scripts' rules."""
+    """Run sysbench for binary prepared statements; returns how many."""
     instance.query("CREATE DATABASE sbtest")
     common = [f"--mysql-socket={instance.socket_path}", "--mysql-user=root", "--tables=1", "--table-size=50"]
     for command in ("prepare", "run"):

@@ -20,7 +20,7 @@ SLOWED = "SELECT id FROM u WHERE k = {id}"
 
 
 def statements():
-    """One of thirty kinds each: reads of 1 to 60 rows by key, and the one that needs the index."""
+    """Return one statement of each of thirty kinds: reads of 1 to 60 rows by key, and one that needs the index."""
     chance = random.Random(7)
     kinds = [SLOWED]
     for number in range(1, DIGESTS):
@@ -42,7 +42,7 @@ def captured(folder):
 
 
 def fill(server):
-    """Two databases; in the second an index is missing."""
+    """Fill two databases; the second lacks an index."""
     rows = ",".join(f"({row}, {row}, REPEAT('x', 60))" for row in range(1, ROWS + 1))
     for database, index in (("whole", ", KEY (k)"), ("less", "")):
         server.query(f"CREATE DATABASE {database}")
@@ -64,7 +64,7 @@ def address(name, server, database):
 @pytest.mark.server
 @pytest.mark.timeout(200)
 def test_the_query_without_its_index_is_claimed_and_no_other_as_clearly(tmp_path):
-    """Instead of a restart the arms change servers: how lucky a server's start was is no arm's."""
+    """Arms switch servers instead of restarting, so the luck of a start belongs to neither."""
     path = captured(tmp_path)
     epochs = {}
     with ExitStack() as stack:

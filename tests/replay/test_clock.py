@@ -1,12 +1,11 @@
-"""How a capture that is replayed by the clock, or on more sessions than it has, is cut and refused."""
+"""How a capture is cut and refused when replayed by the clock, or with more sessions than connections."""
 
 import pytest
 
 from bakeoff.captures import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
-from bakeoff.replay.captures import _Work, capture_facts, chunk_events
-from bakeoff.replay.measuring import MEASURING
+from bakeoff.replay.measuring import MEASURING, _Work, capture_facts, chunk_events
 from bakeoff.spec import Workload
 from bakeoff.spec.study import Placement
 
@@ -14,7 +13,7 @@ HEAD = "/usr/sbin/mysqld, Version: 8.0.15 (x). started with:\nTcp port: 0  Unix 
 
 
 def log_of(folder, seconds, sql="SELECT 1", connections=4):
-    """A capture of a general log with a statement at each of these seconds after ten."""
+    """Make a capture of a general log with a statement at each of these seconds after ten."""
     events = [
         f"2026-11-23T10:{int(at) // 60:02}:{at % 60:09.6f}Z\t    {1 + number % connections} Query\t{sql}\n"
         for number, at in enumerate(seconds)
@@ -36,7 +35,7 @@ def chunk(path, *, speed=None, slice_s=1.0, reads_only=True, threads=4, events_p
 
 
 def busiest(folder, *events, autocommit="1"):
-    """The most connections at work at once; each event is of a connection and a moment later than the last one."""
+    """Return the most connections at work at once; each event has a connection and is later than the last one."""
     first = [(connection, f"SET autocommit = {autocommit}") for connection in sorted({each[0] for each in events})]
     lines = []
     for at, (connection, sql) in enumerate([*first, *events]):
@@ -81,7 +80,7 @@ def test_a_rollback_to_a_savepoint_ends_no_transaction(tmp_path):
 
 
 def work_of(*events):
-    """The most connections at work at once; each event is of a connection, with its begin, its end and other fields."""
+    """Return the most connections at work at once; each event has a connection, a begin, an end and other fields."""
     work = _Work()
     for connection, start, end, fields in events:
         work.add({"connection": connection, "start_us": start, "end_us": end, "sql": "SELECT 1"} | fields)
@@ -146,7 +145,7 @@ def test_by_the_clock_a_log_without_times_is_refused(tmp_path):
     (tmp_path / "shop.sql").write_text("SELECT 1;")
     logs = [str(tmp_path / "shop.sql")]
     make_capture(logs, tmp_path / "x.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
-    with pytest.raises(SpecError, match="the log has no times to replay it by"):
+    with pytest.raises(SpecError, match="the log has no times, so it cannot"):
         MEASURING.check(None, Workload(script=str(tmp_path / "x.capture"), speed=1))
 
 
@@ -162,8 +161,8 @@ def test_a_chunk_of_reads_is_as_long_as_all_copies_of_its_connections(tmp_path):
     ("sql", "more", "threads", "words"),
     [
         ("SELECT 1", (), 9, "fewer connections (4) than --threads: each is replayed 3 times at once"),
-        ("SELECT 1", ("--speed", "1"), 4, "4 of 9 threads, one a connection of the capture: by the clock"),
-        ("DELETE FROM t", (), 4, "4 of 9 threads, one a connection of the capture: with writes each runs once"),
+        ("SELECT 1", ("--speed", "1"), 4, "4 of 9 threads, one per connection of the capture: by the clock"),
+        ("DELETE FROM t", (), 4, "4 of 9 threads, one per connection of the capture: with writes each runs once"),
     ],
 )
 def test_more_threads_than_connections_is_said_in_a_line(inside, shell, sql, more, threads, words):

@@ -1,4 +1,4 @@
-"""Times by digest: equal arms claim nothing more often than promised, a slower digest is found, gaps are named."""
+"""Times by digest: equal arms claim no more than promised, a slower digest is found, gaps are named."""
 
 import math
 
@@ -25,7 +25,7 @@ def row(arm, operation, mean_ns, count=100, hdr=HDR):
 
 
 def simulated(rng, *, digests=30, epochs=8, restart=0.01, own=0.01, slower=None):
-    """Equal arms but for `slower` (digest -> factor): noise of a restart, common to all digests, and of each digest."""
+    """Simulate equal arms except for `slower` (digest -> factor), with noise per restart and per digest."""
     found = {}
     for epoch in range(epochs):
         rows = []

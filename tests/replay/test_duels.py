@@ -1,4 +1,4 @@
-"""Duels whose workload is a capture: data, warm-up, the end of a capture with writes, failures, running servers."""
+"""Duels whose workload is a capture: data, warm-up, captures with writes, failures, running servers."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""The examples: from log and data to verdicts on queries, as docs/reference/replay.md types it, and smaller."""
+"""The examples from log and data to verdicts, as in docs/evidence/replay.md, and smaller."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.replay.captured import read
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-PAGE = (ROOT / "docs" / "reference" / "replay.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "evidence" / "replay.md").read_text(encoding="utf-8")
 UPGRADE = ("mysql:5.7.22", "mysql:8.0.15")
 
 
@@ -29,14 +29,14 @@ def make(example, folder, *, rows, statements):
 
 
 def run_of(shell):
-    """The one run of the folder, and the answers of its one capture."""
+    """Return the only run of the folder, and the answers of its only capture."""
     run = open_run(next(path for path in shell.runs if path.name != "captures"))
     (answers,) = run.read_json("answers.json").values()
     return run, answers
 
 
 def replayed(shell, log, data, arms=UPGRADE):
-    """A short replay in which no query fails: records of its queries, all timed on both arms, its run, its answers."""
+    """Run a short replay in which no query fails; returns its records of queries, its run and its answers."""
     short = ("--budget", "10s", "--no-verdict", "--seed", "1", "--format", "json")
     ran = shell.run("replay", log, *arms, "--data", data, *short, "--fail-on", "errors")
     assert ran.code == 0, ran
@@ -127,7 +127,7 @@ def test_a_server_that_dies_while_answers_are_compared_ends_the_replay_in_a_line
 @pytest.mark.server
 @pytest.mark.timeout(200)
 def test_every_query_of_the_wiki_is_timed_and_answers_alike_but_for_its_collation(shell):
-    """It only reads, so the log begins again as long as an epoch lasts."""
+    """The wiki is only read, so its log repeats until the epoch ends."""
     make("wiki", shell.folder, rows=600, statements=1000)
     queries, run, answers = replayed(shell, "wiki.log", "wiki.sql")
     assert len(queries) == 11 and answers["not_reached"] == 0
@@ -174,7 +174,7 @@ def test_a_sysbench_run_is_captured_whole_and_replayed_on_its_tables(shell):
 
 
 def test_the_commands_of_the_page_are_understood(inside, shell):
-    """Replays as far as they can be without a server: with --dry-run. The test above runs sysbench.sh."""
+    """Run them with --dry-run. The test above runs sysbench.sh."""
     lines = re.findall(r"^(?:examples/make.py|bakeoff (?:capture|replay)) .*$", PAGE.split("## An upgrade")[1], re.M)
     assert len(lines) >= 8
     (shell.folder / "oltp.log").write_text("SELECT 1;\n")

@@ -1,4 +1,4 @@
-"""Captures replayed on real servers: the general logs of both arms are what is held against the capture."""
+"""Captures replayed on real servers, checked against the general logs of both arms."""
 
 import random
 import threading
@@ -52,7 +52,7 @@ class Arms:
         )  # fmt: skip
 
     def marks(self, name, folder):
-        """Marks of the statements that a server has logged, in its order, with its connection."""
+        """Return connection and mark of the statements that a server has logged, in order."""
         instance = self.instances[name]
         instance.query("FLUSH GENERAL LOGS")
         log = capture(instance.datadir / "general.log", output=folder / f"{name}.capture")
@@ -67,7 +67,7 @@ def arms():
 
 
 def written(folder, events, name="x"):
-    """A capture of a general log with these events: (connection, command, text), a millisecond apart."""
+    """Make a capture of a general log with these events (connection, command, text), a millisecond apart."""
     lines = [
         f"2026-11-23T10:{at // 60_000:02}:{at // 1000 % 60:02}.{at % 1000:03}000Z\t    {connection} {command}\t{text}\n"
         for at, (connection, command, text) in enumerate(events)
@@ -78,7 +78,7 @@ def written(folder, events, name="x"):
 
 
 def by_connection(marks):
-    """Captured connection -> numbers of its statements in the order in which they ran."""
+    """Return the numbers of each connection's statements in the order in which they ran."""
     found = defaultdict(list)
     for mark in marks:
         connection, _, number = mark.partition("-")

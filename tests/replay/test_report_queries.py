@@ -1,4 +1,4 @@
-"""The queries of a replay in a report: the sentence it leads with, the table, the details, records for programs."""
+"""The queries of a replay in a report: the leading sentence, the table, the details, records for programs."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ CAPTURE = "shop"
 
 
 def with_digests(histograms_of):
-    """The histograms of a replay: an operation for each digest; B fails one of them always."""
+    """Make the histograms of a replay, one operation per digest; B always fails one of them."""
 
     def make(slices):
         messages = histograms_of(slices)
@@ -113,13 +113,13 @@ def test_it_leads_with_what_differs(view):
 
 
 def of_queries(queries, *, answers=None, **fields):
-    """A context of which only these queries and answers are known."""
+    """Make a context in which only these queries and answers are known."""
     replayed = SimpleNamespace(queries=queries, answers=answers or {}, answers_of=lambda cell: None, failures={})
     return SimpleNamespace(once=lambda make: replayed, cell_title=str, **fields)
 
 
 def found_in(*queries):
-    """The sentence of a replay with queries of these verdicts (None: not timed) and these answers."""
+    """Return the leading sentence for queries with these verdicts (None if not timed) and answers."""
     listed = []
     for at, (word, compared) in enumerate(queries):
         digest = f"{at:016x}"
@@ -187,7 +187,7 @@ def test_queries_that_one_side_refuses_are_no_work_of_the_ratio(view):
 
 @pytest.mark.parametrize(("refuses", "whose"), [("A", "contender"), ("B", "baseline")])
 def test_the_work_of_the_side_that_does_not_refuse_counts(run, analysis, refuses, whose):
-    """A refusal has no time at all, so the share of the arm that refuses is next to nothing."""
+    """A refusal takes no time, so the share on the refusing arm is next to nothing."""
     of_baseline = digest_times(refused_by(refuses, run), baseline="A", ended=analysis.stopped)
     compared = Compared(executed=5, differences={"errors": 5}, failed={refuses: 5})
     queries = [
@@ -200,7 +200,7 @@ def test_the_work_of_the_side_that_does_not_refuse_counts(run, analysis, refuses
 
 
 def refused_by(arm, run):
-    """The run's histograms as if the other arm had completed what this one refuses, in the usual time."""
+    """Return the run's histograms as if the other arm completed what this one refuses."""
     found = {epoch: run.histograms(epoch) for epoch in run.finished_epochs()}
     other = {"A": "B", "B": "A"}[arm]
     return {
@@ -296,7 +296,6 @@ def test_records_for_programs(view):
 
 
 def test_no_query_is_slower_over_unlike_machines(tmp_path, monkeypatch):
-    """As the whole replay has no verdict over them."""
     study = duel_study(workloads=(CAPTURE,), threads=(4,), control=False)
     monkeypatch.setattr(synthetic, "histograms_of", with_digests(synthetic.histograms_of))
     other = HOST.model_copy(update={"cpu_model": "Another CPU 3000"})

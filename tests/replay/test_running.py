@@ -51,12 +51,12 @@ def pair_of_mariadb():
 
 @pytest.fixture
 def served(request):
-    """The servers of a fixture; before `inside`, which has a cache of its own."""
+    """The servers of a fixture; before `inside`, which has another cache."""
     return request.getfixturevalue(request.param)
 
 
 def replayed(command, shell, log, *arguments):
-    """The run, the answers of its capture, and what was said beside."""
+    """Return the run, its capture's answers, and standard error."""
     ran = command("replay", log, *arguments, *SHORT)
     assert ran.code == 0, ran
     run = open_run(next(path for path in shell.runs if path.name != "captures"))

@@ -1,4 +1,4 @@
-"""Sessions of captured connections, and the pass that compares what they answer, without a server."""
+"""Sessions of captured connections and the untimed pass, without a server."""
 
 import contextlib
 import threading
@@ -68,9 +68,9 @@ def test_only_sessions_that_replay_writes_take_several_statements_in_one_text(mo
 
 
 class Stub:
-    """Servers by arm that answer `replies[arm]` to a statement (an error or rows), and keep what they were asked.
+    """Servers that answer `replies[arm]` (an error or rows) to each statement, and keep what they were asked.
 
-    A statement is its own digest, and INSERT and ALTER are no plain reads.
+    A statement is its own digest, and INSERT and ALTER are not plain reads.
     """
 
     def __init__(self, monkeypatch, replies=None):
@@ -104,7 +104,7 @@ class Stub:
         return reply
 
     def judge(self, *events, reads_only=False):
-        """What the pass finds of these events, each a statement or the fields of an event."""
+        """Run the pass over events, each a statement or an event's fields."""
         events = [{"sql": each} if isinstance(each, str) else each for each in events]
         events = [{"type": "event", "connection": 8} | each for each in events]
         for each in events:
@@ -176,7 +176,7 @@ def test_of_digests_that_a_capture_does_not_keep_apart_reads_are_run_and_their_r
 
 
 def in_order(stub, *statements):
-    """What the first arm is asked for statements of two connections, as `8: SELECT 1`, in the log's order."""
+    """Return what the first arm is asked, in order, as `8: SELECT 1`."""
     split = (each.partition(": ") for each in statements)
     stub.judge(*({"connection": int(connection), "sql": sql} for connection, _, sql in split))
     return [sql for arm, sql in stub.asked if arm == "A"]

@@ -1,4 +1,4 @@
-"""Captures in studies, without a server: what they are called, what they may not do, how their slices are looked at."""
+"""Captures in studies, without a server: their names, what is refused, how their slices are judged."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bakeoff.captures import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.replay import command as replay
-from bakeoff.replay.captures import capture_facts
+from bakeoff.replay.measuring import capture_facts
 from bakeoff.replay.workload import is_capture
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import SLICE_SCHEMA
@@ -134,6 +134,6 @@ def test_the_capture_of_a_log_is_closed_to_others_and_one_session_is_explained(t
     (capture,) = (shell.folder / "runs" / "captures").glob("general-*.capture")
     assert capture.stat().st_mode & 0o777 == 0o600
     assert capture.name in ran.err and "runs prune" in ran.err
-    assert "one session, since by the log no two statements" in " ".join(ran.err.split())
+    assert "one session, because no two statements" in " ".join(ran.err.split())
     assert "one session" not in inside(*command, "--threads", "2").err
     assert inside(*command, "--quiet").err == ""

@@ -10,7 +10,7 @@ from bakeoff.engine import ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, SpecError
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.measuring import (
-    ScriptMeasuring,
+    Measuring,
     arm_options,
     check_value,
     check_workloads,
@@ -241,7 +241,7 @@ def test_each_arm_is_told_how_its_tables_are_made_when_a_script_is_run(tmp_path)
         study=study, workload=study.workloads[0], arms={arm.name: arm for arm in arms},
         engines={arm.name: ArmSetup(arm).table_engine for arm in arms},
     )  # fmt: skip
-    fields = ScriptMeasuring().request(run)
+    fields = Measuring().request(run)
     assert fields["options"] == {}
     assert fields["arm_options"] == {
         "A": {"mysql_storage_engine": "innodb", "create_table_options": "ROW_FORMAT=COMPACT"},

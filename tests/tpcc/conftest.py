@@ -1,4 +1,4 @@
-"""A server with one loaded warehouse, for the tests that share it; each leaves it as it was found."""
+"""A server with one loaded warehouse for the tests that share it; each leaves it as found."""
 
 import shutil
 import tempfile
@@ -15,7 +15,7 @@ from bakeoff.spec import Data, Profile, parse_server
 
 @pytest.fixture(scope="session")
 def open_shop():
-    """`open_shop("mysql:8.0")`: a running server of that kind, one for all tests, empty at first."""
+    """Start `open_shop("mysql:8.0")`: one server of that kind for all tests, empty at first."""
     work_root().mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="test-", dir=work_root()))
     folder.chmod(0o755)
@@ -39,7 +39,7 @@ def open_shop():
 
 @pytest.fixture(scope="session")
 def loaded_shop(open_shop):
-    """`loaded_shop("mysql:8.0")`: the same with one warehouse loaded, which stays; and the progress of that load."""
+    """Load one warehouse that stays; returns the shop and the progress of the load."""
     loaded = {}
 
     def create(text):

@@ -1,4 +1,4 @@
-"""TPC-C on every server of the catalogue, one at a time (`make test-tpcc`), with two warehouses: remote ones exist."""
+"""TPC-C on every server of the catalogue, one at a time (`make test-tpcc`), with two warehouses."""
 
 import collections
 
@@ -19,7 +19,7 @@ TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
 
 @pytest.fixture(params=SERVERS)
 def shop(request, tmp_path_factory):
-    """One server with two warehouses, stopped afterwards: nineteen at once would not fit into memory."""
+    """Start one server with two warehouses, and stop it afterwards: nineteen at once would not fit into memory."""
     spec = parse_server(request.param)
     installation = install(spec)
     settings = settings_for(installation, spec, Profile.MATCHED, Data(), SMALL, connections=32)
@@ -38,7 +38,7 @@ def near(count, of, share):
 
 
 def chi_square(values, least, most):
-    """Of these values in equal groups, against the uniform law."""
+    """Return the chi-square of these values in equal groups against the uniform law."""
     width = (most - least + 1) // GROUPS
     counts = collections.Counter(min((value - least) // width, GROUPS - 1) for value in values)
     expected = len(values) / GROUPS

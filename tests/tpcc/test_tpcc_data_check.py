@@ -1,4 +1,4 @@
-"""The engine's counts held against the server's own."""
+"""The engine's counts checked against the server's own."""
 
 from dataclasses import replace
 

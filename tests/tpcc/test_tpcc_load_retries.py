@@ -15,7 +15,7 @@ LIMIT_S = 60.0
 
 @pytest.fixture
 def contended_shop(open_shop):
-    """An empty database of its own, on a server that lets nobody wait for a table longer than a second."""
+    """An empty database on a server where a wait for a table ends after a second."""
     shop = replace(open_shop(SERVER), database="tpcc_contended")
     shop.open()
     shop.sql(f"SET GLOBAL lock_wait_timeout = {LOCK_WAIT_S}")
@@ -24,7 +24,7 @@ def contended_shop(open_shop):
 
 
 def hold(shop, table, rolled_back_before):
-    """Locks a table as soon as it exists, until a part of the load that waits for it has been given up."""
+    """Lock a table as soon as it exists, until a part of the load that waits for it has given up."""
     connection = shop.instance.connect()
     until = time.monotonic() + LIMIT_S
     try:

@@ -1,4 +1,4 @@
-"""stats/tpcc.py against epochs whose right answers are known."""
+"""TPC-C's results on epochs whose right answers are known."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -115,8 +115,8 @@ def test_a_type_that_nothing_ran_of_has_no_percentiles_in_the_report():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("epochs", "says"), [(4, "4 choices, "), (100, "4,960 of the 161,700 choices, ")])
-def test_a_part_of_the_choices_of_three_is_said_to_be_one(epochs, says):
+@pytest.mark.parametrize(("epochs", "says"), [(4, "4 choices, "), (100, "4,960 choices, ")])
+def test_the_number_of_choices_of_three_sets_is_said(epochs, says):
     rates = dict.fromkeys(range(epochs), 100.0)
     context = SimpleNamespace(
         cells_planned=[SimpleNamespace(name=CELL, script="tpcc")],

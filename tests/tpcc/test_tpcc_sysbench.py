@@ -31,7 +31,7 @@ RUNS = [
 
 @pytest.fixture
 def sysbench(open_shop):
-    """`sysbench("--scale=1", "run")` on an empty database: exit code and output."""
+    """Run `sysbench("--scale=1", "run")` on an empty database; returns exit code and output."""
     shop = open_shop("mysql:5.7.22")
     shop.sql("CREATE DATABASE IF NOT EXISTS typed")
 

@@ -25,7 +25,7 @@ def shop(open_shop):
 
 @pytest.fixture(scope="module")
 def just_filled(open_shop):
-    """One warehouse, and what was in it and its indexes after loading."""
+    """Load one warehouse; returns it with its rows and indexes after loading."""
     variant = empty(open_shop, "filled")
     variant.open()
     variant.command("prepare", threads=4)
@@ -35,7 +35,7 @@ def just_filled(open_shop):
 
 @pytest.fixture
 def filled(loaded_shop):
-    """One warehouse, for tests that leave it consistent and need no more."""
+    """Load one warehouse for tests that leave it consistent."""
     return loaded_shop(SERVER)[0]
 
 

@@ -1,4 +1,4 @@
-"""What of TPC-C duels and studies refuse: keying and thinking times, and engines without transactions."""
+"""What duels and studies refuse of TPC-C: keying and think times, engines without transactions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Epochs of a TPC-C run written by hand: slices with a given time, histograms with given latencies."""
+"""Handmade epochs of a TPC-C run: slices with a given time, histograms with given latencies."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ CELL = "tpcc/4"
 
 
 def histogram(operation, latencies_ns, *, arm="A", cell=CELL):
-    """The engine's `histogram` message of these latencies."""
+    """Make the engine's `histogram` message of these latencies."""
     return {
         "cell": cell,
         "arm": arm,
@@ -27,7 +27,7 @@ def histogram(operation, latencies_ns, *, arm="A", cell=CELL):
 
 
 def epoch_of(counts, *, seconds=30.0, arm="A", epoch=0, latency_ns=2_000_000, valid=True):
-    """An epoch in which four connections completed `counts` of each operation, in one slice.
+    """Make an epoch in which four connections completed `counts` of each operation, in one slice.
 
     `counts` maps an operation to a number of equal latencies, or to the latencies themselves.
     """

@@ -1,4 +1,4 @@
-"""One database of a real server, and what the tests of TPC-C ask of it."""
+"""One database of a real server, and what the TPC-C tests ask of it."""
 
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ class Shop:
         return seen
 
     def failed_conditions(self, **options):
-        """Numbers of the conditions that do not hold."""
+        """Return the numbers of the conditions that do not hold."""
         try:
             self.command("check", threads=1, **options)
         except EngineError as error:
@@ -55,7 +55,7 @@ class Shop:
         return set()
 
     def run(self, *, seconds=2.0, slice_ns=1_000_000_000, threads=4, **options):
-        """Measure a cell without a guard: of one thread all transactions are counted, of several not the last."""
+        """Measure a cell without a guard. One thread counts all transactions, several all but the last."""
         return self.engine.measure(
             {
                 "cell": "tpcc/4", "script": "tpcc", "options": {"scale": 1} | options, "arm_options": {},
@@ -65,7 +65,7 @@ class Shop:
         )  # fmt: skip
 
     def uncounted_orders(self, **options):
-        """Of a cell: new orders that were not counted, all transactions outside windows, counts by operation."""
+        """Return a cell's uncounted new orders, all transactions outside windows, and counts by operation."""
         orders = "SELECT SUM(d_next_o_id) FROM district"
         before = self.number(orders)
         measured = self.run(**options)
@@ -74,7 +74,7 @@ class Shop:
         return self.number(orders) - before - committed, sum(each["outside_events"] for each in measured.slices), counts
 
     def sql(self, *statements):
-        """Run statements; the rows of the last."""
+        """Run statements; returns the rows of the last one."""
         connection = self.instance.connect()
         try:
             with connection.cursor() as cursor:
@@ -89,5 +89,5 @@ class Shop:
             connection.close()
 
     def number(self, query):
-        """The one number that a query answers."""
+        """Return the only number that a query answers."""
         return int(self.sql(query)[0][0])

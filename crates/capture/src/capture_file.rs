@@ -52,10 +52,8 @@ pub struct EventLine<'a> {
     pub session: Option<&'a RawValue>,
     #[serde(borrow)]
     pub command: Cow<'a, str>,
-    /// The statement, if it is UTF-8.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub sql: Option<Cow<'a, str>>,
-    /// The statement's bytes otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sql_base64: Option<String>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -126,7 +124,6 @@ pub struct DigestTotals {
     pub count: u64,
     pub timed: u64,
     pub total_us: u64,
-    /// Exact to 1 %, like the other quantiles.
     pub p50_us: u64,
     pub p95_us: u64,
     pub p99_us: u64,

@@ -24,9 +24,7 @@ pub enum Class {
 pub enum Effect {
     /// Commits the open transaction, unlocks tables and begins a transaction.
     Begin,
-    /// Commits the open transaction and locks tables.
     Lock,
-    /// Unlocks tables, and ends a transaction that had them locked.
     Unlock,
     End,
     Chain,

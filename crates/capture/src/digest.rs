@@ -173,7 +173,6 @@ impl Digester {
         self.push(if folds { VALUES } else { VALUE });
     }
 
-    /// Adds a `)`, which turns the values before it into a row and the rows before it into a list.
     fn push_closing(&mut self) {
         let (row, rows) = match (self.last(1), self.last(0)) {
             (OPEN, VALUE) => (ROW_OF_ONE, ROWS_OF_ONE),
@@ -263,7 +262,6 @@ pub fn text_of(key: &[u8]) -> String {
     text
 }
 
-/// Returns a digest's name: the first 16 hexadecimal digits of the SHA-256 of its text.
 pub fn name_of(text: &str) -> String {
     Sha256::digest(text.as_bytes())[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -19,35 +19,28 @@ pub enum LogCommand {
 }
 
 impl LogCommand {
+    const NAMES: [(&'static str, Self); 8] = [
+        ("Query", Self::Query),
+        ("Execute", Self::Execute),
+        ("Prepare", Self::Prepare),
+        ("Connect", Self::Connect),
+        ("Reset Connection", Self::Reset),
+        ("Quit", Self::Quit),
+        ("Init DB", Self::InitDb),
+        ("Other", Self::Other),
+    ];
+
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Query => "Query",
-            Self::Execute => "Execute",
-            Self::Prepare => "Prepare",
-            Self::Connect => "Connect",
-            Self::Reset => "Reset Connection",
-            Self::Quit => "Quit",
-            Self::InitDb => "Init DB",
-            Self::Other => "Other",
-        }
+        Self::NAMES[self as usize].0
     }
 
     /// Looks up a name, ignoring case (MariaDB writes `Reset connection`). Unknown names are `Other`.
     pub fn from_name(name: &[u8]) -> Self {
-        const KNOWN: [LogCommand; 7] = [
-            LogCommand::Query,
-            LogCommand::Execute,
-            LogCommand::Prepare,
-            LogCommand::Connect,
-            LogCommand::Reset,
-            LogCommand::Quit,
-            LogCommand::InitDb,
-        ];
         if name.eq_ignore_ascii_case(b"Change user") {
             return Self::Connect;
         }
-        let found = KNOWN.into_iter().find(|each| name.eq_ignore_ascii_case(each.name().as_bytes()));
-        found.unwrap_or(Self::Other)
+        let found = Self::NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
+        found.map_or(Self::Other, |(_, command)| *command)
     }
 }
 
@@ -69,7 +62,6 @@ pub struct Event {
     pub errno: Option<u32>,
     pub insert_id: Option<u64>,
     pub last_insert_id: Option<u64>,
-    /// The number of events it represents: the rate limit of the log, or 1.
     pub weight: u64,
     /// The log ends within the statement, or the statement is longer than [`STATEMENT_MAX`].
     pub cut: bool,
@@ -80,7 +72,6 @@ pub struct Event {
     pub dialect: Dialect,
 }
 
-/// Longest statement that is kept whole [bytes].
 pub const STATEMENT_MAX: usize = 16 << 20;
 
 impl Event {
@@ -199,7 +190,6 @@ impl Clock<'_> {
         ((1..=12).contains(&month) && (1..=31).contains(&day)).then(|| days(year, month, day))
     }
 
-    /// Reads `9:55:24` or `09:55:24.187996`. Returns microseconds.
     fn time_of_day(&mut self) -> Option<i64> {
         let hour = self.digits(2)?;
         let minute = self.any(b":").and(self.digits(2))?;
@@ -246,7 +236,6 @@ pub(crate) fn moment(text: &[u8]) -> Option<Moment> {
     Some(Moment { us: us - zone.unwrap_or(0) * SECOND_US, len: clock.at, zoned: zone.is_some() })
 }
 
-/// Parses seconds (`0.000228`). Returns microseconds.
 pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
     let whole = number(text)?;
     let at = text.iter().take_while(|byte| byte.is_ascii_digit()).count();

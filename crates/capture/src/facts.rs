@@ -12,7 +12,6 @@ pub struct Facts {
     pub empty: bool,
     pub parameter: bool,
     pub cut: bool,
-    /// It contains or changes a password.
     pub secret: bool,
     pub secret_comment: bool,
     pub(crate) account: bool,
@@ -167,7 +166,6 @@ fn is_lock(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
     }
 }
 
-/// Whether a literal is a statement with a password, or contains a URL with one.
 fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
     let named = &*NAMED;
     if [named.PREPARE, named.EXECUTE, named.SET].contains(&first) {

@@ -32,7 +32,6 @@ struct Connection {
 pub struct GeneralLog {
     event: Event,
     in_event: bool,
-    /// The time of the last line that had one. It also applies to later lines with two tabs.
     time_us: Option<i64>,
     connections: HashMap<u64, Connection>,
 }

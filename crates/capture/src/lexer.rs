@@ -39,16 +39,14 @@ fn is_space(byte: u8) -> bool {
     byte <= b' '
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
     in_version: bool,
     in_hint: bool,
     takes_hint: bool,
-    /// The last token was a single `@`.
     after_at: bool,
-    /// The last token was `.`, so a name follows, even `1a`.
     after_dot: bool,
     dialect: Dialect,
 }
@@ -59,16 +57,7 @@ impl<'a> Lexer<'a> {
     }
 
     pub fn in_dialect(sql: &'a [u8], dialect: Dialect) -> Self {
-        Self {
-            sql,
-            at: 0,
-            in_version: false,
-            in_hint: false,
-            takes_hint: false,
-            after_at: false,
-            after_dot: false,
-            dialect,
-        }
+        Self { sql, dialect, ..Self::default() }
     }
 
     pub fn code(self) -> impl Iterator<Item = Token> + 'a {
@@ -101,7 +90,6 @@ impl<'a> Lexer<'a> {
         &self.sql[self.at..]
     }
 
-    /// Reads a quoted text or a comment, whose content begins `from` bytes ahead.
     fn opaque(&mut self, kind: Kind, opaque: Opaque, from: usize) -> Token {
         match self.dialect.end_of(opaque, self.rest(), from) {
             Some(len) => self.token(kind, len),

@@ -13,7 +13,6 @@ use crate::sql_file::{self, SqlFile};
 
 /// Bytes read at once: few enough for the processor's cache. A longer line is read in pieces.
 const BUFFER: usize = 256 << 10;
-/// Bytes at the beginning of a file that tell its format.
 const HEAD: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

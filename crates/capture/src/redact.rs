@@ -103,7 +103,6 @@ impl Redactor {
         });
     }
 
-    /// Replaces everything but the quotes, the letter before them and escapes. `closed`: it ends with a quote.
     fn replace_text(&self, text: &[u8], closed: bool, multi_byte: MultiByte, out: &mut Vec<u8>) {
         let open = text.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'`' | b'*')).map_or(0, |at| at + 1);
         let inner = &text[open..];
@@ -169,7 +168,6 @@ fn is_exponent(content: &[u8], at: usize) -> bool {
     at > 0 && content[..at].iter().all(is_of_number) && content[at + 1..].iter().all(is_of_number)
 }
 
-/// Whether this is a date like `2026-11-23`, and not `0000-00-00`.
 fn is_date(ten: &[u8]) -> bool {
     &ten[5..7] != b"00"
         && ten.iter().enumerate().all(

@@ -85,7 +85,6 @@ impl SessionState {
         self.json = serde_json::value::to_raw_value(&self.values).ok().filter(|_| !self.values.is_empty());
     }
 
-    /// `is_global`: GLOBAL and PERSIST also apply to the assignments that follow, up to the next SESSION.
     fn assign(&mut self, part: &[(Kind, &[u8])], is_global: &mut bool) {
         let is =
             |at: usize, word: &str| part.get(at).is_some_and(|(_, text)| text.eq_ignore_ascii_case(word.as_bytes()));
@@ -121,7 +120,6 @@ impl SessionState {
         self.put(&plain(name).to_lowercase(), value);
     }
 
-    /// `NAMES` and `CHARACTER SET` override all variables of the character set.
     fn forget_charset(&mut self) {
         self.values.retain(|name, _| *name != "names" && !name.starts_with("character_set") && *name != COLLATION);
     }

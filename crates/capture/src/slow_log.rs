@@ -200,7 +200,6 @@ impl SlowLog {
         goes_on
     }
 
-    /// Begins the statement. Lines kept before `SET timestamp` are a schema's name with newlines, or damage.
     fn end_head(&mut self, sink: &mut dyn Sink) {
         let kept = std::mem::take(&mut self.event.sql);
         if !kept.is_empty() && !self.use_line(&kept) && !self.schema_line(&kept) {
@@ -211,7 +210,6 @@ impl SlowLog {
         self.place = Place::Sql;
     }
 
-    /// Reads `use shop;`, or with backticks as MariaDB and bakeoff write it.
     fn use_line(&mut self, line: &[u8]) -> bool {
         let Some(name) = line.strip_prefix(b"use ").and_then(|rest| rest.trim_ascii_end().strip_suffix(b";")) else {
             return false;
@@ -224,7 +222,6 @@ impl SlowLog {
         true
     }
 
-    /// Reads `SET last_insert_id=5,insert_id=7,timestamp=1385600731;`.
     fn set_line(&mut self, line: &[u8]) -> bool {
         let is_set = line.get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"SET "));
         let Some(list) = line.trim_ascii_end().strip_suffix(b";").filter(|_| is_set) else {
@@ -281,7 +278,6 @@ impl SlowLog {
         }
     }
 
-    /// Reads the lines as ordinary ones, because the log is cut within the warnings.
     fn read_again(&mut self, text: &[u8], sink: &mut dyn Sink) {
         self.timestamp_us = None;
         self.is_plain = true;
@@ -465,7 +461,6 @@ pub(crate) fn is_time_line(line: &[u8]) -> bool {
     line.strip_prefix(b"# Time:").is_some_and(|text| moment(text.trim_ascii_start()).is_some())
 }
 
-/// `# User@Host: root[root] @ localhost []`
 pub(crate) fn is_user_line(line: &[u8]) -> bool {
     line.starts_with(b"# User@Host:") && memchr::memmem::find(line, b"] @ ").is_some()
 }
@@ -486,7 +481,6 @@ fn begins_with_connection(line: &[u8]) -> bool {
     })
 }
 
-/// `# Warning 1292 Truncated …`
 fn begins_warning(line: &[u8]) -> bool {
     [&b"# Warning "[..], b"# Note ", b"# Error "]
         .into_iter()

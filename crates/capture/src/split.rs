@@ -3,9 +3,7 @@
 use crate::lexer::{Kind, Lexer, Token, ending_texts, is_word};
 use crate::session::SessionState;
 
-/// Objects whose definition may contain statements.
 const WITH_BODY: [&str; 5] = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"];
-/// Objects whose definition contains none, but may use one of those words as a name.
 const WITHOUT_BODY: [&str; 6] = ["TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER"];
 const BEGINNING: usize = 16;
 
@@ -42,7 +40,6 @@ pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
     found
 }
 
-/// Whether a statement with this beginning may contain others: it creates a routine, or is a compound statement of MariaDB.
 fn holds_statements(sql: &[u8], beginning: &[Token]) -> bool {
     let is = |at: usize, words: &[&str]| {
         beginning.get(at).is_some_and(|token| words.iter().any(|word| is_word(sql, *token, word)))

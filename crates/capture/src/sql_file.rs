@@ -14,7 +14,6 @@ use crate::lexer::{Kind, Lexer, Token};
 use crate::session::SessionState;
 
 const DELIMITER: &[u8] = b"DELIMITER";
-/// The longest mark that must be seen whole.
 const LONGEST: usize = b"/*M!999999".len();
 
 #[derive(Debug)]
@@ -29,9 +28,7 @@ pub struct SqlFile {
     line: u64,
     /// The end of the last piece, if its meaning depends on the next one: `\`, `*`, `-`, part of a delimiter or character.
     held: Vec<u8>,
-    /// Only comments come before the current place in its line.
     begins_line: bool,
-    /// Longest statement that is kept whole [bytes].
     limit: usize,
 }
 
@@ -211,7 +208,6 @@ impl SqlFile {
     }
 }
 
-/// Whether the first word of a line may be `word`, as far as the line has been read.
 fn may_begin_with(line: &[u8], word: &[u8]) -> bool {
     let line = line.trim_ascii_start();
     let len = line.len().min(word.len());

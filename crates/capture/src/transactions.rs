@@ -5,9 +5,7 @@ use crate::class::{Class, Effect, Statement};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransactionState {
     open: bool,
-    /// A statement opened it, not a disabled autocommit.
     explicit: bool,
-    /// Tables are locked. The end of a transaction does not unlock them.
     locked: bool,
 }
 

@@ -110,7 +110,6 @@ impl Answer {
         Self::Done { id, seconds: begun.elapsed().as_secs_f64(), blocks: None, cancelled, workers_stopped: None }
     }
 
-    /// The last answer of a failed request. `id` is null if the line had none that could be read.
     pub fn error(id: Option<u64>, failure: Failure) -> Self {
         // One line: a Lua traceback loses its line breaks.
         Self::Error { id, message: failure.to_string().replace('\n', " | "), failure }
@@ -208,7 +207,7 @@ impl Environment for MessageWriter {
 }
 
 pub(crate) fn send_histograms(id: u64, request: &Measure, arm: &str, latencies: &Latencies, writer: &MessageWriter) {
-    let clock = if request.is_by_the_clock() { Clock::Response } else { Clock::Service };
+    let clock = if request.is_open_loop() { Clock::Response } else { Clock::Service };
     for (operation, histogram) in latencies.by_operation() {
         if histogram.clipped() > 0 {
             let message =

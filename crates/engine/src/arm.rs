@@ -28,12 +28,10 @@ pub struct OpenArm {
 }
 
 impl OpenArm {
-    /// The same server with the read timeout of commands.
     pub fn command_address(&self) -> Arc<ServerAddress> {
         Arc::new(ServerAddress { read_timeout: COMMAND_REPLY_LIMIT, ..ServerAddress::clone(&self.address) })
     }
 
-    /// Like [`Self::command_address`] for a dump, where nobody fetches rows.
     pub fn load_address(&self) -> Arc<ServerAddress> {
         self.unread_address(COMMAND_REPLY_LIMIT)
     }

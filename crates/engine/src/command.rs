@@ -51,7 +51,6 @@ pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
     PoolOptions { name: &arm.name, threads: u32::try_from(threads).unwrap_or(u32::MAX), stack_bytes: STACK_BYTES }
 }
 
-/// Waits for all workers of a pool, or cuts them once the token is cancelled.
 pub(crate) fn run_to_end(
     mut pool: WorkerPool,
     arm: &OpenArm,

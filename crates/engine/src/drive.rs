@@ -116,9 +116,7 @@ fn serve(
             Work::Script(script) => measure_scripts(id, &request, script, (arms, unique), writer, cancel),
             Work::Replay(work) => measure_replay(id, &request, work, arms, writer, cancel),
         },
-        Body::Probe(request) => {
-            probe(&request).map(|found| Answer::Probed { id, rtt_ns: found.rtt_ns, bytes_per_s: found.bytes_per_s })
-        }
+        Body::Probe(request) => probe(&request).map(|(rtt_ns, bytes_per_s)| Answer::Probed { id, rtt_ns, bytes_per_s }),
         Body::Cpus => Ok(Answer::Cpus { id, cache_line_ns: between_cpus().map(|time| time.as_nanos() as u64) }),
         // The reader obeys a cancel when it comes in and queues none.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),

@@ -74,7 +74,6 @@ fn contains_word(sql: &[u8], word: &[u8]) -> bool {
     head.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// Removes `DEFINER = user` from a CREATE. The loading account becomes the definer.
 pub fn without_definer(sql: &mut Vec<u8>, dialect: Dialect) {
     let Some((start, end)) = definer(sql, dialect) else { return };
     sql.drain(start..end);

@@ -246,7 +246,6 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// Returns the statement that marks how far this file is, or None if no marks are wanted.
     fn mark(&self, ended: bool) -> Option<Vec<u8>> {
         let (file, statements, ended) = (self.file.number, self.statements, u8::from(ended));
         self.shared.marks.as_ref().map(|marks| {

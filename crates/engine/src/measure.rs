@@ -78,7 +78,6 @@ impl Job {
     }
 }
 
-/// Measures a cell and sends `started`, every `slice` and every `histogram`; returns `done`.
 pub fn measure(
     id: u64,
     request: &Measure,

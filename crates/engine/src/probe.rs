@@ -10,19 +10,13 @@ use bakeoff_load::failure::{Code, Failure};
 use crate::request::Probe;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Between two bytes.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: usize = 300;
 const ROUND_TRIPS_LIMIT: Duration = Duration::from_secs(3);
 const CHUNK_BYTES: usize = 1 << 18;
 
-#[derive(Debug, Clone, Copy)]
-pub struct Network {
-    pub rtt_ns: u64,
-    pub bytes_per_s: f64,
-}
-
-pub fn probe(request: &Probe) -> Result<Network, Failure> {
+/// Returns the round trip [ns] and the throughput [bytes/s].
+pub fn probe(request: &Probe) -> Result<(u64, f64), Failure> {
     let place = format!("{} port {}", request.host, request.port);
     let failed = |error: io::Error| Failure::new(Code::ConnectFailed, format!("{place} cannot be reached: {error}"));
     let mut peer = connect(request).map_err(failed)?;
@@ -45,7 +39,7 @@ fn connect(request: &Probe) -> io::Result<TcpStream> {
     Err(last)
 }
 
-fn measure(peer: &mut TcpStream) -> io::Result<Network> {
+fn measure(peer: &mut TcpStream) -> io::Result<(u64, f64)> {
     let mut round_trips = Vec::with_capacity(ROUND_TRIPS);
     let begin = Instant::now();
     while round_trips.len() < ROUND_TRIPS && (round_trips.is_empty() || begin.elapsed() < ROUND_TRIPS_LIMIT) {
@@ -70,5 +64,5 @@ fn measure(peer: &mut TcpStream) -> io::Result<Network> {
     }
     let seconds = first.map_or(0.0, |first| (last - first).as_secs_f64());
     #[expect(clippy::cast_precision_loss, reason = "seconds of one connection stay far below 2^53 bytes")]
-    Ok(Network { rtt_ns, bytes_per_s: bytes as f64 / seconds.max(1e-9) })
+    Ok((rtt_ns, bytes as f64 / seconds.max(1e-9)))
 }

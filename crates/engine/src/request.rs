@@ -61,7 +61,6 @@ pub struct LoadDump {
     pub resumed: bool,
 }
 
-/// One file of a dump: SQL, or rows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DumpFile {
@@ -103,7 +102,6 @@ fn one() -> usize {
 }
 
 impl Request {
-    /// Reads one line. Fails with `bad_request` and the request's id, if one could be read.
     pub fn parse(line: &str) -> Result<Self, (Option<u64>, Failure)> {
         let bad = |id, message: String| (id, Failure::bad_request(message));
         let value: Value =
@@ -286,7 +284,7 @@ impl Measure {
         }
     }
 
-    pub fn is_by_the_clock(&self) -> bool {
+    pub fn is_open_loop(&self) -> bool {
         self.load != Load::default() || self.replay().is_some_and(|replay| replay.speed.is_some())
     }
 }
@@ -304,7 +302,6 @@ pub enum Load {
     /// A worker begins the next event when the last one has ended. Braces, because serde ignores unknown fields of a unit variant.
     Closed {},
     Open {
-        /// Mean arrivals per second, all workers of the arm together.
         rate_per_s: f64,
         #[serde(default)]
         arrivals: Arrivals,

@@ -43,7 +43,6 @@ pub struct ArmPlan {
     pub environment: Arc<dyn Environment>,
     /// Histograms that workers share, in turn. Empty if each has its own.
     pub shards: Vec<Arc<LatencyShard>>,
-    /// Pairs the threads of the workers' connections. None if the kernel places them.
     pub pairing: Option<Arc<Pairing>>,
 }
 
@@ -94,7 +93,6 @@ impl ArmWorkers {
         Self { arm, pool, stats, start, coordinator, slice: 0 }
     }
 
-    /// Waits up to `limit` until every worker is set up or at rest; returns how many live.
     pub fn wait_resting(&self, limit: Duration) -> Result<usize, WaitError> {
         self.pool.gate().wait_all_resting(limit)
     }
@@ -183,7 +181,6 @@ impl ArmWorkers {
 }
 
 impl Drop for ArmWorkers {
-    /// For a caller that panics. Otherwise the workers have been joined by now.
     fn drop(&mut self) {
         self.cut();
     }

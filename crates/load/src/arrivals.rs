@@ -115,7 +115,6 @@ impl Piece {
 #[derive(Debug)]
 pub struct ArrivalSchedule {
     first: Arc<Piece>,
-    /// Untaken starts are dropped from here on [ns of the clock].
     give_up_ns: u64,
     stream: Option<Stream>,
 }

@@ -51,7 +51,6 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Creates a connector to `address` whose connections end when `canceller` is cut.
     pub fn new(address: Arc<ServerAddress>, canceller: Arc<ConnectionCanceller>) -> Self {
         Self::rotating(Arc::new(Rotation::new(vec![address])), canceller)
     }

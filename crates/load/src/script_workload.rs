@@ -24,7 +24,6 @@ pub struct ScriptWorkload {
 pub struct UniqueReach(Mutex<Option<UniquePlace>>);
 
 impl UniqueReach {
-    /// The start of the next cell, None before the first.
     pub fn furthest(&self) -> Option<UniquePlace> {
         *lock(&self.0)
     }
@@ -74,7 +73,6 @@ pub struct ScriptCommand {
     pub name: String,
     pub source: ScriptSource,
     pub settings: Settings,
-    /// Run by all workers at once. Otherwise by one thread, in the script's main state.
     pub parallel: bool,
     pub rotation: Arc<Rotation>,
     pub environment: Arc<dyn Environment>,

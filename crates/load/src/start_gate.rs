@@ -25,7 +25,6 @@ pub struct Slice {
     pub deadline_ns: u64,
     /// Closed loop: workers whose window has not ended. The others keep the server under load until there are none.
     pub open_windows: AtomicUsize,
-    /// Open loop: when events should begin.
     pub schedule: Option<ArrivalSchedule>,
 }
 

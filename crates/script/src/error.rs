@@ -21,13 +21,7 @@ pub enum ScriptError {
     #[error("script {name}: no bundled script and no file has this name.{}", did_you_mean(.suggestion, ""))]
     NotFound { name: String, suggestion: Option<String> },
     #[error("{}{message}", prefix(.place))]
-    Lua {
-        place: Option<Place>,
-        message: String,
-        /// Lua's stack, innermost first. Empty for syntax errors.
-        traceback: String,
-    },
-    /// A statement failed with an error that is not ignored, and ended the function that ran it.
+    Lua { place: Option<Place>, message: String, traceback: String },
     #[error("{}SQL error, errno = {}, state = '{}': {}", prefix(.place), .error.code, .error.sqlstate, .error.message)]
     Sql { place: Option<Place>, call: SqlCall, error: SqlError, query: Box<str> },
     #[error("invalid option: --{name}.{}", did_you_mean(.suggestion, "--"))]
@@ -72,7 +66,6 @@ impl From<mlua::Error> for ScriptError {
     }
 }
 
-/// Splits `FILE:LINE: message`.
 pub(crate) fn split_place(message: &str) -> (Option<Place>, String) {
     let mut from = 0;
     while let Some(colon) = message[from..].find(':').map(|at| from + at) {

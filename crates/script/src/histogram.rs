@@ -1,6 +1,5 @@
 //! sysbench's histogram: scripts fill their own, and a run's latencies are shown in one.
 
-/// Buckets of equal width on a logarithmic axis. Values outside count at its ends.
 #[derive(Debug)]
 pub struct Histogram {
     counts: Vec<u64>,

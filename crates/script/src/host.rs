@@ -48,7 +48,6 @@ pub struct SqlError {
 }
 
 impl SqlError {
-    /// Creates an error of the client's own, with a number from 2000 to 2999.
     pub fn client(code: u16, message: impl Into<String>) -> Self {
         Self { code, sqlstate: "HY000".to_owned(), message: message.into(), fatal: false, io_errno: None }
     }
@@ -84,7 +83,6 @@ pub trait Connection {
     /// Prepares a statement, on the server or as a template. If the server cannot prepare it (1295), it becomes a text statement.
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError>;
 
-    /// Executes a prepared statement; `values` holds one value for each `?`.
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError>;
 
     fn close_statement(&mut self, statement: StatementId);
@@ -145,7 +143,6 @@ pub enum LogLevel {
 }
 
 pub trait Host {
-    /// Opens a connection to the worker's server, or to the one the script names. Errors are fatal.
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError>;
 
     fn driver(&self, name: &str) -> Result<(), String>;
@@ -154,14 +151,16 @@ pub trait Host {
     fn reconnect_for(&self) -> Duration;
 
     /// A statement failed and its error is not ignored. The script may still survive it.
-    fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]);
+    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
 
-    fn barrier(&self);
+    fn barrier(&self) {}
 
-    fn aborted(&self) -> bool;
+    fn aborted(&self) -> bool {
+        false
+    }
 
     /// This thread finished `done` more of `total` units of `label` (rows, indexes).
-    fn progress(&self, label: &str, done: u64, total: u64);
+    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
 
     fn log(&self, level: LogLevel, message: &str);
 }
@@ -171,19 +170,18 @@ pub trait Events {
     fn more_events(&self) -> bool;
 
     /// An event starts now (closed loop) or started at its intended time (open loop).
-    fn event_start(&self);
+    fn event_start(&self) {}
 
     /// The event ended. The time since [`Events::event_start`] is its latency.
-    fn event_stop(&self, end: EventEnd);
+    fn event_stop(&self, _end: EventEnd) {}
 
     /// The event failed with an ignored error. Returns true to run it again within the same latency, false if the run
     /// is over.
     fn event_restart(&self) -> bool;
 
-    /// Called once for the reply to every statement of a script.
-    fn count_reply(&self, reply: &Reply);
+    fn count_reply(&self, _reply: &Reply) {}
 
-    fn count_error(&self, code: u16);
+    fn count_error(&self, _code: u16) {}
 
     fn count(&self, counter: Counter, amount: u64);
 
@@ -191,7 +189,7 @@ pub trait Events {
 
     /// Names an operation that the current event turned out to be, such as `new_order`. Its latency is recorded under
     /// each name.
-    fn operation(&self, name: &str);
+    fn operation(&self, _name: &str) {}
 
     /// Waits for a keying or thinking time, between two events or within one. It counts towards no latency and ends early with the slice.
     fn think(&self, duration_ns: u64);
@@ -249,17 +247,9 @@ impl Events for NoEvents {
         false
     }
 
-    fn event_start(&self) {}
-
-    fn event_stop(&self, _end: EventEnd) {}
-
     fn event_restart(&self) -> bool {
         true
     }
-
-    fn count_reply(&self, _reply: &Reply) {}
-
-    fn count_error(&self, _code: u16) {}
 
     fn count(&self, counter: Counter, amount: u64) {
         self.0.borrow_mut()[counter as usize] += amount;
@@ -268,8 +258,6 @@ impl Events for NoEvents {
     fn counter(&self, counter: Counter) -> u64 {
         self.0.borrow()[counter as usize]
     }
-
-    fn operation(&self, _name: &str) {}
 
     fn think(&self, duration_ns: u64) {
         std::thread::sleep(Duration::from_nanos(duration_ns));
@@ -291,16 +279,6 @@ impl Host for NullHost {
     fn reconnect_for(&self) -> Duration {
         Duration::ZERO
     }
-
-    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
-
-    fn barrier(&self) {}
-
-    fn aborted(&self) -> bool {
-        false
-    }
-
-    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
 
     fn log(&self, _level: LogLevel, _message: &str) {}
 }

@@ -23,8 +23,7 @@ pub enum OptionType {
 
 impl OptionType {
     pub fn from_number(number: i64) -> Option<Self> {
-        use OptionType::{Bool, Double, File, Int, List, Null, Size, String};
-        [Null, Bool, Int, Size, Double, String, List, File].into_iter().find(|kind| *kind as i64 == number)
+        [Self::Null, Bool, Int, Size, Double, Text, List, File].into_iter().find(|kind| *kind as i64 == number)
     }
 
     pub fn expected(self) -> &'static str {
@@ -65,7 +64,6 @@ impl OptionValue {
     }
 }
 
-/// An option that a script declares in `sysbench.cmdline.options`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptionDecl {
     pub name: String,
@@ -157,7 +155,6 @@ fn as_bool(given: &OptionValue) -> Option<bool> {
     }
 }
 
-/// What sysbench accepts for a flag.
 const FLAGS: [&str; 6] = ["on", "off", "true", "false", "1", "0"];
 
 /// Parses the number at the start of a text, else 0. A whole number may be hexadecimal.
@@ -251,7 +248,6 @@ pub struct Settings {
     pub unique_from: Option<UniquePlace>,
     pub rand: RandSettings,
     pub ignore_errors: IgnoreErrors,
-    /// Command line with the program first, for `sysbench.cmdline.argv`. May be empty.
     pub argv: Vec<String>,
     /// Refuse values of the wrong form. Otherwise they are read as in sysbench ([`OptionDecl::fit_as_sysbench`]).
     pub strict: bool,

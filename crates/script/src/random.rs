@@ -104,7 +104,6 @@ impl Unique {
         self.place
     }
 
-    /// Draws the next number. The sequence repeats after 2^32 / `threads` numbers.
     pub fn draw(&mut self) -> u32 {
         self.draw_below(0)
     }
@@ -173,7 +172,6 @@ impl RandKind {
 /// Shape of the random distributions, with sysbench's defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RandSettings {
-    /// Distribution of `sysbench.rand.default`.
     pub kind: RandKind,
     /// Uniform draws averaged into one gaussian or special value.
     pub spec_iter: u32,

@@ -9,7 +9,6 @@ use bakeoff_script::{OptionType, OptionValue, bundled_names, describe, find_on_p
 
 use crate::option_files::config_file;
 
-/// Built-in tests of sysbench that are refused here.
 pub(crate) const REFUSED_TESTS: [&str; 4] = ["fileio", "memory", "mutex", "threads"];
 
 #[derive(Debug, Default)]
@@ -18,7 +17,6 @@ pub(crate) struct CommandLine {
     given: BTreeMap<&'static str, String>,
     /// Other options: the script's own, or mistakes. As typed, without the dashes.
     pub(crate) others: Vec<(String, Option<String>)>,
-    /// Lines of configuration files that name no known option.
     pub(crate) others_of_files: Vec<(String, String)>,
     /// Known flags with an invalid value. They are among `others` too and reported after the first line.
     pub(crate) bad_flags: Vec<String>,
@@ -36,7 +34,6 @@ const NOT_OF_1_0: [&str; 8] = [
 ];
 
 impl CommandLine {
-    /// Reads `arguments`, without the program's name. Fails with the line for standard error if there are too many words.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let strict = arguments.iter().rev().find_map(|word| match word.strip_prefix("--strict")? {
             "" | "=on" | "=true" | "=1" => Some(true),
@@ -71,7 +68,6 @@ impl CommandLine {
         Ok(line)
     }
 
-    /// Takes test and command. With `--test` the first word is the command already.
     fn take_words(&mut self, words: Vec<String>) -> Result<(), String> {
         let mut words = words.into_iter();
         let named = Some(self.text("test").to_owned()).filter(|test| !test.is_empty());

@@ -76,7 +76,6 @@ impl Console {
         self.end_repetition(&mut lock(&self.last));
     }
 
-    /// Writes a script's line. Only notices ignore the verbosity.
     pub(crate) fn script_line(&self, level: LogLevel, message: &str) {
         match level {
             LogLevel::Notice => self.print(message),

@@ -26,7 +26,6 @@ use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
 
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
-/// Forced shutdown, or workers that were not ready in time.
 const FORCED: u8 = 2;
 
 const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
@@ -202,7 +201,7 @@ impl Invocation<'_> {
         let session = Arc::new(SysbenchSession::new(
             Arc::clone(&self.console),
             mysql.rotation()?,
-            mysql.is_dry_run(),
+            self.line.is_on("mysql_dry_run"),
             mysql.driver_failure(),
         ));
         let test = ScriptTest { settings: self.settings(&source, &mysql)?, source };
@@ -337,7 +336,7 @@ impl Invocation<'_> {
             options.insert(name.replace('-', "_"), value);
         }
         let mut general = self.line.values();
-        let percentile = self.options.first_percentile();
+        let percentile = self.options.percentiles.first();
         general.insert("percentile".to_owned(), OptionValue::Double(percentile.map_or(0.0, |first| first.per_cent)));
         // As in sysbench, not the clock's if none was given.
         general.entry("rand_seed".to_owned()).or_insert(OptionValue::Int(0));
@@ -426,7 +425,6 @@ fn no_command(test: &str, command: &str) -> u8 {
     FAILED
 }
 
-/// Applies `--luajit-cmd`, like `luajit -j`.
 fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), String> {
     match command {
         "" | "on" => {}

@@ -71,7 +71,6 @@ fn cnf_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Converts one line to our option, or None if it does not concern us.
 fn my_cnf_option(line: &str) -> Option<(&'static str, String)> {
     let (name, value) = line.split_once('=').unwrap_or((line, ""));
     let name = match name.trim().replace('_', "-").as_str() {

@@ -232,7 +232,6 @@ impl Run {
         }
     }
 
-    /// Prepares `--placement=paired`. Returns None, with a warning, if the server's threads cannot be known.
     fn pairing(&self) -> Option<Arc<Pairing>> {
         if self.options.placement == Placement::Free || self.session.dry_run {
             return None;
@@ -300,7 +299,7 @@ impl Run {
             console.notice(&histogram(&delta));
         }
         let total_s = seconds(end_ns.saturating_sub(count_from_ns));
-        let numbers = cumulative_statistics(&delta, total_s, options.first_percentile(), 0);
+        let numbers = cumulative_statistics(&delta, total_s, options.percentiles.first(), 0);
         if let Some(script) = main.filter(|script| script.has_hook(CUMULATIVE)) {
             if let Err(error) = script.report(CUMULATIVE, &numbers) {
                 console.script_failed("sysbench.hooks.report_cumulative", &error);

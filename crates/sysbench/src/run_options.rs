@@ -101,10 +101,7 @@ impl RunOptions {
             _ if time.is_zero() => None,
             text => forced_shutdown(text, time)?,
         };
-        let stack = line.int("thread_stack_size");
-        if stack <= 0 {
-            return Err(format!("Invalid value for thread-stack-size: {stack}.\n"));
-        }
+        let stack_bytes = stack_bytes(line.int("thread_stack_size"))?;
         let rand = rand_settings(line)?;
         let rate = number("rate", "tx_rate");
         let checkpoints_s = checkpoints(&line.list("report_checkpoints"))?;
@@ -116,7 +113,7 @@ impl RunOptions {
             time: Some(time).filter(|time| !time.is_zero()),
             warmup: seconds("warmup-time", line.int("warmup_time"))?,
             forced_shutdown,
-            stack_bytes: usize::try_from(stack).unwrap_or(usize::MAX).max(LEAST_STACK_BYTES),
+            stack_bytes,
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
             placement: placement(line)?,
             idle_connections: idle_connections(line.int("idle_connections"))?,
@@ -145,10 +142,6 @@ impl RunOptions {
         } else {
             words.clone()
         }
-    }
-
-    pub(crate) fn first_percentile(&self) -> Option<&Percentile> {
-        self.percentiles.first()
     }
 }
 
@@ -215,6 +208,12 @@ fn json_target(line: &CommandLine) -> Option<JsonTarget> {
         "" | "-" => JsonTarget::StandardOutput,
         file => JsonTarget::File(file.into()),
     })
+}
+
+fn stack_bytes(given: i64) -> Result<usize, String> {
+    let bytes = usize::try_from(given).ok().filter(|bytes| *bytes > 0);
+    let bytes = bytes.ok_or_else(|| format!("Invalid value for thread-stack-size: {given}.\n"))?;
+    Ok(bytes.max(LEAST_STACK_BYTES))
 }
 
 fn rate_per_s(rate: i64) -> Result<Option<u32>, String> {

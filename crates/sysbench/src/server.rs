@@ -14,7 +14,6 @@ use bakeoff_load::net::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, T
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Longest wait for a reply. sysbench has no limit, and an index over a big table takes as long as it takes.
 const REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// Where to look for `localhost` without a socket, after `$MYSQL_UNIX_PORT`.
 const USUAL_SOCKETS: [&str; 4] =
     ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
 /// Files that sysbench 1.0 expects in the working directory with `--mysql-ssl=on`.
@@ -63,10 +62,6 @@ impl<'a> MySqlOptions<'a> {
     pub(crate) fn charset(&self) -> (String, Option<String>) {
         let collation = Some(self.text("mysql_collation").to_owned());
         (self.text("mysql_charset").to_owned(), collation.filter(|collation| !collation.is_empty()))
-    }
-
-    pub(crate) fn is_dry_run(&self) -> bool {
-        self.line.is_on("mysql_dry_run")
     }
 
     pub(crate) fn driver_failure(&self) -> Option<String> {

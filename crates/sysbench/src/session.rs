@@ -174,7 +174,6 @@ const STACK_BYTES: usize = 256 * 1024;
 /// `--idle-connections`: connections held open and idle while the workers run, by a few threads. Dropping it closes
 /// them.
 pub(crate) struct IdleConnections {
-    /// Holds the holders until it is broken, because it is for one thread more.
     release: Arc<Barrier>,
     holders: Vec<JoinHandle<()>>,
 }

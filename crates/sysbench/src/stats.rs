@@ -35,7 +35,6 @@ pub(crate) struct Delta {
     pub(crate) seconds: f64,
     pub(crate) totals: SliceTotals,
     pub(crate) latencies: Latencies,
-    /// Each worker's events and the seconds they took.
     pub(crate) by_worker: Vec<(u64, f64)>,
 }
 
@@ -128,7 +127,6 @@ impl Stats {
         self.delta(snapshot, now_ns, latencies)
     }
 
-    /// Shortest and longest event of a worker, or of all that share its histogram.
     pub(crate) fn extremes_ms(&self, thread: usize) -> (f64, f64) {
         let collected = lock(&self.collected);
         let of_shard = collected.extremes_ns.get(thread % self.shards.len());

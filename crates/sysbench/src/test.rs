@@ -38,7 +38,6 @@ pub(crate) struct TestWorker<'a> {
 }
 
 impl TestWorker<'_> {
-    /// Waits until every worker is ready and the run begins. Returns false if it never does.
     fn wait_for_start(&self) -> bool {
         let begins = self.host.rest();
         if begins {
@@ -117,7 +116,6 @@ impl ScriptTest {
         Ok(())
     }
 
-    /// Runs a command of the script that `main` has loaded. Returns false if it failed, which has been reported.
     pub(crate) fn command(
         &self,
         name: &str,

@@ -86,7 +86,6 @@ impl Plugin {
             }
             Plugin::Sha256 if channel == Channel::Tls => Ok(clear_text(password)),
             Plugin::Sha256 => Ok(vec![self.public_key_request()]),
-            // This challenge has 32 bytes and no NUL.
             Plugin::Ed25519 => match ClientEd25519::default().run(Password(password), challenge) {
                 Ok(Response::Next { packet: Some(packet) } | Response::Last { packet: Some(packet) }) => Ok(packet),
                 _ => Err(BAD_CHALLENGE.into()),
@@ -126,7 +125,6 @@ fn clear_text(password: &[u8]) -> Vec<u8> {
 /// Bytes that OAEP with SHA-1 adds. mysql_common panics if the password is one byte too long.
 const OAEP_BYTES: usize = 42;
 
-/// Encrypts the password, with its NUL and XORed with the scramble, by RSA-OAEP.
 fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malformed> {
     if scramble.is_empty() {
         return Err(BAD_CHALLENGE);
@@ -178,7 +176,6 @@ fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Reader<'a>, Malfo
     Ok(Reader::new(reader.take(length)?, "RSA public key of the server"))
 }
 
-/// The context that mysql_common's plugins take; ed25519 needs only the password.
 struct Password<'a>(&'a [u8]);
 
 impl Context for Password<'_> {

@@ -12,7 +12,6 @@ const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
 
-/// A parameter value for COM_STMT_EXECUTE.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Parameter<'a> {
     Null,
@@ -65,7 +64,6 @@ fn command(out: &mut Vec<u8>, code: u8, argument: &[u8]) -> u8 {
     packet::finish(out, header_at, 0)
 }
 
-/// COM_QUERY: one statement or several, as text.
 #[inline]
 pub fn query(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
     command(out, COM_QUERY, sql)

@@ -8,7 +8,6 @@ use crate::bytes::{Malformed, Reader, put_lenenc};
 use crate::packet::{self, HEADER_BYTES, Header};
 use crate::reply::ServerError;
 
-/// Capability and status flags.
 pub mod capability {
     pub const LONG_PASSWORD: u32 = 1;
     pub const LONG_FLAG: u32 = 1 << 2;
@@ -36,7 +35,6 @@ pub struct Greeting {
     /// Random bytes to mix into the password, usually 20, without the terminating NUL.
     pub scramble: Vec<u8>,
     pub capabilities: u32,
-    /// The plugin that the server prefers. Empty if the server has no plugins.
     pub auth_plugin: Vec<u8>,
 }
 
@@ -103,7 +101,6 @@ pub enum TlsWish {
     Must,
 }
 
-/// A collation that every server has.
 pub const UTF8MB4_GENERAL_CI: u8 = 45;
 
 /// Returns a collation's number, or None if it is unknown or does not fit into a login packet.
@@ -148,9 +145,7 @@ impl Negotiated {
     }
 }
 
-/// Longest login packet to accept. Real ones have a few hundred bytes.
 const MAX_LOGIN_PAYLOAD_BYTES: usize = 64 * 1024;
-/// Most packets to accept during a login. Real logins need fewer than ten.
 const MAX_LOGIN_PACKETS: u8 = 16;
 
 pub struct Login {

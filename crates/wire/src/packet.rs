@@ -28,7 +28,6 @@ impl Header {
     }
 }
 
-/// Reserves room for a header, which [`finish`] fills in. Returns its offset.
 #[inline]
 pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
     let header_at = out.len();
@@ -79,7 +78,6 @@ pub(crate) struct Payload<'a> {
     pub(crate) total_bytes: usize,
 }
 
-/// Finds the payload at the start of `bytes`. Its packets must be complete.
 pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
     let cut_off = Malformed { what: "packet", why: "it is truncated" };
     let header = Header::decode(bytes).ok_or(cut_off)?;
@@ -116,7 +114,6 @@ pub struct Inbox {
     slack: Slack,
 }
 
-/// Initial size: more than most replies need.
 const INITIAL_BYTES: usize = 16 * 1024;
 
 impl Default for Inbox {
@@ -159,7 +156,6 @@ impl Inbox {
         &self.data[self.start..self.end]
     }
 
-    /// Room to receive into, at least one byte. Report what was used with [`Inbox::received`].
     #[inline]
     pub fn spare(&mut self) -> &mut [u8] {
         if self.end == self.data.len() {
@@ -179,7 +175,6 @@ impl Inbox {
         }
     }
 
-    /// Adds the first `bytes` of [`Inbox::spare`] to the unread bytes.
     #[inline]
     pub fn received(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.data.len() - self.end);

@@ -34,7 +34,6 @@ pub struct ReplyScanner {
     prepared: Prepared,
 }
 
-/// Servers allow 4096 columns.
 const MAX_COLUMNS: u64 = 65_535;
 
 impl ReplyScanner {

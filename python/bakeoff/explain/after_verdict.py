@@ -1,8 +1,4 @@
-"""Explain verdicts: after the run, measure extra epochs with instruments that would disturb the measurement.
-
-These epochs have the run's study, loads, placement and slices, with both arms interleaved. They lie in
-`RUN/explain/KIND/` and do not count towards a verdict. Each kind has one instrument (`KINDS`).
-"""
+"""Explain verdicts: measure extra epochs with instruments that would disturb the measurement (`RUN/explain/KIND/`)."""
 
 import math
 import time
@@ -14,7 +10,8 @@ from typing import ClassVar
 from bakeoff.errors import BakeoffError, ResultsError, SpecError
 from bakeoff.explain import off_cpu, perf, statement_plans, waits
 from bakeoff.explain.profiles import OFF_CPU, PROFILES
-from bakeoff.explain.waits_and_plans import PLANS, WAITS
+from bakeoff.explain.statement_plans import PLANS
+from bakeoff.explain.waits import WAITS
 from bakeoff.plan import EpochDraft, Plan, epoch_draft
 from bakeoff.plan.epochs import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory
@@ -31,19 +28,17 @@ BUDGET_SHARE = 0.25
 """Default time for explaining, on top of the run's budget and as a share of it."""
 
 _EPOCHS_MAX = 6
-# Measuring seconds of an arm in a cell: at 1,000 samples a CPU second a function with a hundredth of the time is then
-# known to about a seventh in each epoch.
+# Seconds per arm and cell. With 1,000 samples per CPU second, 1 % of the time is then known to about a seventh.
 _ARM_S, _ARM_MIN_S = 5.0, 1.0
-_FAILURES_MAX = 2  # of a kind, in a row
+_FAILURES_MAX = 2  # in a row, of one kind
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One instrument.
+    """One instrument, with its own epochs.
 
     Attributes:
-        name: of its folder.
-        watch: surrounds the measuring of every cell, and writes its findings through the epoch's writer.
+        watch: surrounds the measuring of every cell.
         hindrance: returns why this machine cannot have it, as a sentence, or nothing.
         prepare: changes the servers of its epochs.
         epochs: the most that are of use.
@@ -73,7 +68,6 @@ class Explaining:
     """What to explain after the verdict, and for how long (a `bakeoff.run.runner.AfterVerdict`).
 
     Attributes:
-        budget_s: wall seconds for all explaining epochs together.
         arms: these two in every cell; None for every comparison whose verdict is FASTER or SLOWER.
         only: measure nothing else.
     """
@@ -85,15 +79,25 @@ class Explaining:
     command: ClassVar[str] = "bakeoff explain"
 
     def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-        return explain(self, run, listener, load)
+        """Measure epochs of every kind within the budget, and return the run's analysis unchanged.
+
+        `load` is called if anything is measured; its time is not part of the budget. What cannot be measured is noted
+        in `explain/notes.json`.
+        """
+        analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
+        assert analysis, "a run that ended has an analysis"
+        assert plan, "a run that ended has a plan"
+        if self.arms:
+            asked = run.read("explain/asked.json", list[tuple[str, str]]) or []
+            before = [pair for pair in asked if pair != self.arms]
+            run.write_json("explain/asked.json", [list(pair) for pair in (*before, self.arms)])
+        if arms_of := _arms_of(self, analysis, plan):
+            _Explanation(self, run, listener, load, plan, arms_of).run_all()
+        return analysis
 
 
 def asked(budget_s: float | None, *, none: bool, of_s: float) -> Explaining | None:
-    """Read `--explain-budget` and `--no-explain` for a run of `of_s` seconds; None means explain nothing.
-
-    Raises:
-        SpecError: both options are given.
-    """
+    """Read `--explain-budget` and `--no-explain` for a run of `of_s` seconds; None means explain nothing."""
     if none and budget_s is not None:
         raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
     if none:
@@ -111,17 +115,11 @@ def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
 
 
 def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
-    """Refuse a run in which nothing can be explained, before anything is loaded for it.
-
-    Raises:
-        ResultsError: it has no analysis, or cluster nodes measured it.
-        SpecError: nothing is FASTER or SLOWER and no arms are named, it is a bisection, or a server was not started by
-            bakeoff.
-    """
+    """Raise SpecError or ResultsError if nothing in a run can be explained, before anything is loaded for it."""
     study = run.study()
     if study.question.adds_arms:
         raise SpecError(
-            f"explain: run {run.name} is a bisection, whose arms are hardly ever measured together.",
+            f"explain: run {run.name} is a bisection, which rarely measures two arms together.",
             hint="Compare the two that matter: bakeoff duel, which explains by itself.",
         )
     if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
@@ -133,7 +131,7 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
     in_question = [arm for arm in study.arms if arm.name in (explaining.arms or ())]
     if running := [str(arm.server) for arm in in_question if arm.server.is_running]:
         raise SpecError(
-            f"explain: nothing of a running server is read, logged or changed, since others use it: "
+            f"explain: running servers are not explained, because nothing of them may be logged or changed: "
             f"{' and '.join(running)}.",
             hint="Compare two servers that bakeoff starts.",
         )
@@ -144,31 +142,6 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
         raise SpecError(
             f"explain: no comparison of run {run.name} is FASTER or SLOWER.", hint="Name two arms: --arms A,B."
         )
-
-
-def explain(explaining: Explaining, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-    """Measure epochs of every kind in turn within the budget, if there is anything to explain.
-
-    What cannot be measured is announced and written to `explain/notes.json`: {kind: sentences}.
-
-    Args:
-        run: a run that has ended.
-        load: called once if anything is measured; its time is not part of the budget.
-
-    Returns:
-        The run's analysis, unchanged.
-    """
-    analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
-    assert analysis, "a run that ended has an analysis"
-    assert plan, "a run that ended has a plan"
-    arms_of = _arms_of(explaining, analysis, plan)
-    if explaining.arms:
-        asked = run.read("explain/asked.json", list[tuple[str, str]]) or []
-        before = [pair for pair in asked if pair != explaining.arms]
-        run.write_json("explain/asked.json", [list(pair) for pair in (*before, explaining.arms)])
-    if arms_of:
-        _Explanation(explaining, run, listener, load, plan, arms_of).run_all()
-    return analysis
 
 
 def _arms_of(explaining: Explaining, analysis: Analysis, plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -191,7 +164,7 @@ class _Explanation:
 
     def run_all(self) -> None:
         notes = dict(self.run.read("explain/notes.json", dict[str, list[str]]) or {})
-        kinds, said = [], set[str]()  # two kinds may need the same
+        kinds, said = [], set[str]()  # kinds may share a hindrance
         only_replays = all(self.plan.cell(cell).fixed_work for cell in self.arms_of)
         for kind in KINDS:
             if only_replays and not kind.replays:
@@ -204,11 +177,11 @@ class _Explanation:
             for sentence in sentences:
                 self.listener.note(sentence)
         if kinds:
-            self._take_turns(kinds, notes)
+            self._measure_kinds(kinds, notes)
         self.run.write_json("explain/notes.json", notes)
 
-    def _take_turns(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
-        """Measure an epoch of each kind in turn, as long as another one is expected to fit."""
+    def _measure_kinds(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
+        """Measure epochs of each kind, as long as another one is expected to fit."""
         overhead_s = self._overhead_s()
         turns = sum(map(len, self.arms_of.values()))
         kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
@@ -222,26 +195,21 @@ class _Explanation:
             return
         failures = dict.fromkeys(longest_s, 0)
         tools, begin = self.load(), time.monotonic()
-        for turn in range(_EPOCHS_MAX):
-            for place, kind in enumerate(kinds):
-                if turn >= kind.epochs or failures[kind.name] >= _FAILURES_MAX:
-                    continue
-                left_s = self.explaining.budget_s - (time.monotonic() - begin)
-                if tools.stop.is_set() or left_s < longest_s[kind.name]:
-                    return
-                # Fewer epochs give no interval, so the kinds before this one have time reserved for theirs.
-                earlier = (each for each in kinds[:place] if failures[each.name] < _FAILURES_MAX)
-                reserved_s = sum(
-                    longest_s[each.name] * max(0, min(each.epochs, EPOCHS_MIN_PAIRED) - turn - 1) for each in earlier
-                )
-                if left_s < longest_s[kind.name] + reserved_s:
-                    continue
-                begun = time.monotonic()
-                reason = self._run_epoch(kind, tools, arm_s)
-                longest_s[kind.name] = max(longest_s[kind.name], time.monotonic() - begun)
-                failures[kind.name] = failures[kind.name] + 1 if reason else 0
-                if failures[kind.name] >= _FAILURES_MAX:
-                    self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
+        # Fewer than three epochs give no interval, so each kind gets three before the next one begins.
+        first = [kind for kind in kinds for _ in range(min(kind.epochs, EPOCHS_MIN_PAIRED))]
+        more = [kind for turn in range(EPOCHS_MIN_PAIRED, _EPOCHS_MAX) for kind in kinds if turn < kind.epochs]
+        for kind in (*first, *more):
+            left_s = self.explaining.budget_s - (time.monotonic() - begin)
+            if tools.stop.is_set():
+                return
+            if failures[kind.name] >= _FAILURES_MAX or left_s < longest_s[kind.name]:
+                continue
+            begun = time.monotonic()
+            reason = self._run_epoch(kind, tools, arm_s)
+            longest_s[kind.name] = max(longest_s[kind.name], time.monotonic() - begun)
+            failures[kind.name] = failures[kind.name] + 1 if reason else 0
+            if failures[kind.name] >= _FAILURES_MAX:
+                self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
 
     def _affordable(self, kinds: list[Kind], notes: dict[str, list[str]], least_s: float) -> list[Kind]:
         """Drop and note the spare kinds if the budget cannot hold them. An epoch takes at least `least_s`."""
@@ -249,7 +217,7 @@ class _Explanation:
         spare = [kind for kind in kinds if kind.spare]
         if not spare or self.explaining.budget_s >= needed_s or len(spare) == len(kinds):
             return kinds
-        self._note(notes, spare, f"Off-CPU time is measured from --explain-budget {math.ceil(needed_s)}s on.")
+        self._note(notes, spare, f"No off-CPU data: it needs --explain-budget {math.ceil(needed_s)}s or more.")
         return [kind for kind in kinds if not kind.spare]
 
     def _note(self, notes: dict[str, list[str]], kinds: Sequence[Kind], sentence: str) -> None:

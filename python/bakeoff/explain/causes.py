@@ -6,17 +6,8 @@ from operator import itemgetter
 from typing import Any
 
 from bakeoff.explain.explained import Explained, Pair
-from bakeoff.explain.waits_and_plans import (
-    PLANS,
-    PLANS_DOCUMENT,
-    WAITS,
-    WAITS_DOCUMENT,
-    CellPlans,
-    CellWaits,
-    StatementPlans,
-    WaitDifference,
-    instruments_cost,
-)
+from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, StatementPlans
+from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, instruments_cost
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Column, Fold, Prose, Section, Table, Value, identifier, step_rows
@@ -117,8 +108,8 @@ def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> 
             name,
             waits,
             Column("wait", lambda each: each.name),
-            Column(context.labels[pair.baseline], lambda each: _form(each)(each.baseline)),
-            Column(context.labels[pair.contender], lambda each: _form(each)(each.contender)),
+            Column(context.labels[pair.baseline], lambda each: numbers.of_event(each.baseline)),
+            Column(context.labels[pair.contender], lambda each: numbers.of_event(each.contender)),
             Column("difference", _difference),
             Column("ratio", lambda each: each.ratio or "–", _ratio, wide=True),
             Column("finding", _finding),
@@ -137,18 +128,13 @@ def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> 
     ]
 
 
-def _form(each: WaitDifference) -> numbers.Form:
-    return numbers.of_event if each.timed else numbers.count
-
-
 def _difference(each: WaitDifference) -> Value:
     mean, interval = each.difference.mean, each.difference.interval
-    return Value(text=numbers.signed(mean, _form(each)), sub=numbers.signed_interval(interval, _form(each)))
+    return Value(text=numbers.signed(mean, numbers.of_event), sub=numbers.signed_interval(interval, numbers.of_event))
 
 
 def _finding(each: WaitDifference) -> str:
-    words = ("longer", "shorter") if each.timed else ("more often", "less often")
-    return words[not each.grows] if each.differs else ""
+    return "" if not each.differs else "longer" if each.grows else "shorter"
 
 
 def _ratio(ratio: Estimate | str) -> Value:

@@ -9,8 +9,8 @@ from bakeoff.run.machine_check import Finding, Severity
 def checks() -> Iterator[Finding]:
     allowed = permission()
     if allowed.reason:
-        advice = "Verdicts need no profile; only where the CPU goes will not be explained."
+        advice = "Verdicts need no profile, but reports cannot say where the CPU goes."
         yield Finding("perf", Severity.NOTE, allowed.reason.rstrip("."), advice)
     else:
         counters = ", ".join(allowed.hardware) or "no hardware counters"
-        yield Finding("perf", Severity.OK, f"it may profile ({allowed.event}, {counters})")
+        yield Finding("perf", Severity.OK, f"perf may profile ({allowed.event}, {counters})")

@@ -1,7 +1,6 @@
 """Compare counters per event between two servers, and say how much of the time difference each can explain.
 
-CPU and waiting are time itself, so their share is measured. A count explains at most its own increase times the longest
-cost of one unit, and at most its own growth relative to that of time (docs/reference/explain.md).
+The share of CPU and waiting is measured. That of a count has two upper bounds (docs/reference/explain.md).
 """
 
 import math
@@ -27,7 +26,7 @@ TIME = "time"
 """Family of what is time itself."""
 
 NAMED_FROM = 0.3
-"""Share of a time difference that a family must be able to carry to be named as its cause."""
+"""Share of a time difference that a family must be able to explain to be named as its cause."""
 
 BUSY = "cpu.busy"
 """Processors kept busy: where the slower arm keeps fewer of them busy it waits."""
@@ -76,7 +75,7 @@ class Cost(Frozen):
     estimate: Estimate
     p_adjusted: float | None
     word: CostWord
-    carries: float | None
+    explains: float | None
 
 
 class Explanation(Frozen):
@@ -84,7 +83,6 @@ class Explanation(Frozen):
 
     Attributes:
         time: log ratio of the time per event, with the verdict's interval.
-        claimed: the verdict is FASTER or SLOWER.
         costs: the family `TIME` first, then those that explain most.
         causes: the best counter of each named family, the first family first.
     """
@@ -108,12 +106,7 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True)
 class _Samples:
-    """A counter's values per event.
-
-    Attributes:
-        ratios: log ratio of each epoch.
-        added: what it adds to each epoch's log ratio of time; only in the family `TIME`.
-    """
+    """A counter's values per event, and what it adds to each epoch's log ratio of time, if it is time."""
 
     baseline: float
     contender: float
@@ -153,10 +146,8 @@ def explain(
     """Compare costs per event for every comparison that has a ratio and counters.
 
     Args:
-        counters: of the epochs that count.
-        slices: of the same epochs, with the columns of client and server CPU.
+        slices: of the epochs with counters, with the columns of client and server CPU.
         exist: by arm, the status variables its server has. One that did not move is 0, not unknown.
-        ended: how measuring ended.
         cpus: of the machine; more connections than these wait for each other's CPU time.
     """
     sums = _slice_sums(slices)
@@ -245,10 +236,7 @@ def _explanation(
 def _shares(
     samples: Mapping[str, _Samples], time: NDArray[np.float64], measured_by: Sequence[str]
 ) -> dict[str, float | None]:
-    """Return each time counter's share of the difference in time, over the epochs that have counters.
-
-    Epochs have equal weight in both, whatever host measured them, so shares add up to 1.
-    """
+    """Return each time counter's share of the difference. Epochs have equal weight, so shares add up to 1."""
     weights = hosts.epoch_weights(time.tolist(), measured_by)
     whole = float(np.dot(weights, time))
     return {
@@ -278,14 +266,14 @@ def _judged(
         tested = found.n >= iv.N_MIN_DECISIVE
         estimate = iv.estimate(found, partial(iv.shown, anytime=anytime))
         # With five restarts the anytime-valid test at 5 % / M of more than 22 counters rejects nothing: Holm decides,
-        # and what the interval does not show is no difference.
+        # and a difference must show in the interval, too.
         made = claim.made and iv.excludes_zero(estimate.interval)
         word: CostWord = "not tested" if not tested else "unclear" if not made else "more" if found.mean > 0 else "less"
-        carries = None
+        share = None
         if counter in shares:
-            carries = shares[counter]
+            share = shares[counter]
         elif tested and made:
-            carries = _at_most(family, sample, log_time, lost_ns)
+            share = _at_most(family, sample, log_time, lost_ns)
         costs.append(
             Cost(
                 counter=counter,
@@ -295,10 +283,10 @@ def _judged(
                 estimate=estimate,
                 p_adjusted=claim.p_adjusted,
                 word=word,
-                carries=carries,
+                explains=share,
             )
         )
-    return tuple(sorted(costs, key=lambda cost: (cost.family != TIME, -(cost.carries or 0.0), cost.counter)))
+    return tuple(sorted(costs, key=lambda cost: (cost.family != TIME, -(cost.explains or 0.0), cost.counter)))
 
 
 def _time_samples(
@@ -306,8 +294,8 @@ def _time_samples(
 ) -> dict[str, _Samples]:
     """Return CPU of client and server, and busy processors. What they add sums to the log ratio of time.
 
-    With CPU time c per event and u busy processors an event takes c / u, so the log ratio of times is that of c minus
-    that of u. A part of c adds its difference over the logarithmic mean of both c.
+    With CPU time c per event and u busy processors an event takes c / u. A part of c adds its difference over the
+    logarithmic mean of both c.
     """
     if not all(math.isfinite(row["server_cpu_ns"] + row["client_ns"]) for rows in own for row in rows):
         return {}
@@ -414,19 +402,16 @@ def named(costs: Sequence[Cost]) -> tuple[Cost, ...]:
         family = family_of(cost.counter)
         if family is None or cost.word not in ("more", "less") or cost.family in (TIME, "other"):
             continue
-        if (cost.carries or 0.0) >= NAMED_FROM:
+        if (cost.explains or 0.0) >= NAMED_FROM:
             kept = best[family.generic]
             kept[cost.family] = max(kept.get(cost.family, cost), cost, key=_rank)
     return tuple(sorted((best[False] or best[True]).values(), key=_rank, reverse=True))
 
 
 def _rank(cost: Cost) -> tuple[float, bool, float]:
-    """Sort by the explained share. Among counters that explain all of it, saved work and larger own growth come first.
-
-    Saved work lowers other counters, never the other way round.
-    """
+    """Sort by the explained share, then saved work (it lowers other counters, not vice versa), then own growth."""
     family = family_of(cost.counter) or Family("")
-    return min(1.0, cost.carries or 0.0), family.saves, abs(cost.contender - cost.baseline) * family.ns
+    return min(1.0, cost.explains or 0.0), family.saves, abs(cost.contender - cost.baseline) * family.ns
 
 
 def name_of(counter: str) -> str:

@@ -5,10 +5,9 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from bakeoff.explain.costs import Explanation, explain
-from bakeoff.explain.cpu_profile import ProfileComparison, compare_profiles
-from bakeoff.explain.off_cpu_time import OffCpuComparison, compare_off_cpu
-from bakeoff.explain.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile
-from bakeoff.explain.waits_and_plans import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
+from bakeoff.explain.off_cpu import OffCpuComparison, compare_off_cpu
+from bakeoff.explain.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile, ProfileComparison, compare_profiles
+from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
 from bakeoff.report.context import Context
 from bakeoff.report.view import Prose
 from bakeoff.results.epoch_data import COUNTERS, CellCounters

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from bakeoff.explain.cpu_profile import ProfileComparison, Tree, compare_processors
 from bakeoff.explain.explained import Explained, Pair, sides_of
-from bakeoff.explain.profiles import PMU_FILE, PROFILES
+from bakeoff.explain.profiles import PMU_FILE, PROFILES, ProfileComparison, Tree, compare_processors
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.html import environment

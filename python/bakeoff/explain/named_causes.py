@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bakeoff.explain.costs import BUSY, NAMED_FROM, TIME, Cost, Explanation, name_of
-from bakeoff.explain.cpu_profile import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
-from bakeoff.explain.off_cpu_time import OffCpuComparison, OffCpuCost
-from bakeoff.explain.waits_and_plans import WaitDifference
+from bakeoff.explain.off_cpu import OffCpuComparison, OffCpuCost
+from bakeoff.explain.profiles import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
+from bakeoff.explain.waits import WaitDifference
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate
 from bakeoff.units import format_ns
@@ -59,7 +59,7 @@ def sentence(evidence: Evidence, contender: str) -> str:
     else:
         said.append(f"Counters are compared from {iv.N_MIN_DECISIVE} restarts on.")
     said += [_cpu(evidence.profile), _off_cpu(evidence), _waits(evidence)]
-    waited = any(_carries(evidence, each) for each in evidence.waits or ()) or _off_cpu_carries(evidence)
+    waited = any(_wait_explains(evidence, each) for each in evidence.waits or ()) or _off_cpu_explains(evidence)
     if tested and not causes(evidence) and not waited:
         said.append("No counter explains it.")
     return " ".join(filter(None, said))
@@ -78,10 +78,10 @@ def _longer(time: Estimate) -> str:
 
 def _measured(costs: Sequence[Cost]) -> str:
     parts = [
-        ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.carries)
+        ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.explains)
         for cost in costs
         if cost.family == TIME and cost.word in ("more", "less") and not cost.counter.startswith("cpu.thread.")
-        if cost.carries is not None
+        if cost.explains is not None
     ]
     text = _shares(parts)
     return f"Of the difference: {text}." if text else ""
@@ -91,12 +91,12 @@ def _counters(best: Sequence[Cost]) -> str:
     """Name the two families that can explain most, each with its counter."""
     said = []
     for cost in best[:2]:
-        share = cost.carries or 0.0
-        part = "can carry all of it" if share > 0.995 else f"can carry up to {share:.0%} of it"
+        share = cost.explains or 0.0
+        part = "can explain all of it" if share > 0.995 else f"can explain up to {share:.0%} of it"
         if cost.counter.startswith("cpu."):  # time itself: its share is measured, and no bound
-            part = f"carries {share:.0%} of it"
+            part = f"explains {share:.0%} of it"
         form = format_ns if cost.counter.endswith("_ns") else _number
-        counted = f"{name_of(cost.counter)} {form(cost.baseline)} → {form(cost.contender)} an event"
+        counted = f"{name_of(cost.counter)} {form(cost.baseline)} → {form(cost.contender)} per event"
         said.append(f"{cost.family} {part} ({counted})")
     text = ", ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
@@ -106,7 +106,7 @@ def _cpu(profile: ProfileComparison | None) -> str:
     """Say how much more CPU an event takes by samples, and which parts of the server take it."""
     if profile is None or not profile.all.is_clear:
         return ""
-    text = f"By CPU samples an event takes {_more_ns(profile.all.difference)} CPU"
+    text = f"CPU per event by samples: {_more_ns(profile.all.difference)}"
     parts = [(share, f"{name}{_function(profile, name)}") for name, share in _parts(profile)]
     most = [f"{share:.0%} of it in {part}" for share, part in parts if share >= _SAID_FROM][:_SAID_MAX]
     word = "less" if profile.all.difference.mean > 0 else "more"  # what goes against the whole
@@ -144,7 +144,7 @@ def _off_cpu(evidence: Evidence) -> str:
     clear = [(each.time.difference.mean / whole.mean, each) for each in found.statements if each.time.is_clear]
     clear.sort(key=lambda part: -part[0])
     parts = [f"{share:.0%} of it {_waited(each)}" for share, each in clear if share >= _SAID_FROM][:_SAID_MAX]
-    return ", ".join([f"Statements are off the CPU for {_more_ns(whole)} an event", *parts]) + "."
+    return ", ".join([f"Off-CPU time of statements per event: {_more_ns(whole)}", *parts]) + "."
 
 
 def _more_ns(clear: Estimate) -> str:
@@ -154,7 +154,7 @@ def _more_ns(clear: Estimate) -> str:
     return f"{format_ns(abs(clear.mean))} ({format_ns(low)} to {format_ns(high)}) {word}"
 
 
-def _off_cpu_carries(evidence: Evidence) -> bool:
+def _off_cpu_explains(evidence: Evidence) -> bool:
     """Whether statements wait long enough in something to name it as a cause."""
     found = evidence.off_cpu
     if not found or not evidence.longer_ns or not found.all.is_clear:
@@ -182,9 +182,9 @@ def _waits(evidence: Evidence) -> str:
             f"`{each.name}` {format_ns(round(each.baseline))} → {format_ns(round(each.contender))}"
             for each in differ[:_SAID_MAX]
         )
-        return f"Waits an event: {', '.join(listed)}."
+        return f"Waits per event: {', '.join(listed)}."
     # Stages count as known, too: waits that are shorter than is compared are not listed, and then stages can be alone.
-    known = [each for each in evidence.waits if each.timed and each.difference.interval.low is not None]
+    known = [each for each in evidence.waits if each.difference.interval.low is not None]
     ends = [end for each in waits for end in (each.difference.interval.low, each.difference.interval.high)]
     if known and all(end is not None and abs(end) < NAMED_FROM * abs(evidence.longer_ns) for end in ends):
         return f"No wait changes by as much as {NAMED_FROM:.0%} of it."
@@ -192,10 +192,10 @@ def _waits(evidence: Evidence) -> str:
 
 
 def _is_wait(each: WaitDifference) -> bool:
-    return each.timed and not each.name.startswith(_NO_WAITS)
+    return not each.name.startswith(_NO_WAITS)
 
 
-def _carries(evidence: Evidence, each: WaitDifference) -> bool:
+def _wait_explains(evidence: Evidence, each: WaitDifference) -> bool:
     """Whether a wait has grown enough to be named as a cause."""
     if not _is_wait(each) or not each.differs or not evidence.longer_ns:
         return False

@@ -1,10 +1,10 @@
-"""Record where server threads wait off the CPU, in explaining epochs.
+"""Record where server threads wait off the CPU, in explaining epochs, and compare it between two arms.
 
-The kernel notes every switch between threads and whether the leaving thread could have run on, so off-CPU time is known
-exactly. The reason comes from sampled stacks, each weighted by the switches since the last sample. The C library's lock
-waits have no frame pointers, so stacks are unwound with DWARF, which is too slow for every switch.
+The kernel notes every switch, so off-CPU time is exact. The reason comes from sampled stacks, each weighted by the
+switches since the last sample. They are unwound with DWARF, because the C library's lock waits have no frame pointers.
 
-The software event `context-switches` needs no tracefs and fewer permissions than the scheduler's tracepoints.
+Only threads that serve connections, inside statements, make an event longer. Of other threads, which mostly sleep,
+only waits for files count: MySQL 8.0 syncs its redo log there while connections wait.
 """
 
 import contextlib
@@ -12,31 +12,46 @@ import re
 import tempfile
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import HostError
 from bakeoff.explain import perf
-from bakeoff.explain.off_cpu_time import CONNECTION
 from bakeoff.explain.perf import Recorder, Slices, Stacks, Window, records_of, without_beginning
-from bakeoff.explain.profiles import BACKGROUND, PREEMPTED, PROFILE_FILE, SERVING, Stack
+from bakeoff.explain.profiles import (
+    BACKGROUND,
+    KERNEL,
+    OTHER,
+    PREEMPTED,
+    PROFILE_FILE,
+    SERVING,
+    Column,
+    Function,
+    Profile,
+    Stack,
+    Subsystems,
+    is_servers,
+)
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.run.epoch_servers import EpochServers
+from bakeoff.stats.interval import Paired
 
 _EVENT = "context-switches"
-_SAMPLES_A_S = 600  # at most, of the threads that serve connections; each sample has a copy of its stack
-_TURNS = 2  # slices of each arm that one recording is to hold
-_RATE_LEAST = 10  # samples a second of a thread
+_SAMPLES_A_S = 600  # at most, over all connections; each sample copies its stack
+_TURNS = 2  # slices of each arm that must fit into one recording
+_RATE_LEAST = 10  # samples a second per thread
 _BUFFER = "8M"  # of each processor
-_LOST_MAX = 0.02  # share of the records: what is lost of them is missing from the time off the CPU
-# mysqld's frames are large: half of the stacks of a commit are incomplete with 8 KiB, a hundredth with 16.
+_LOST_MAX = 0.02  # share of the records
+# mysqld's frames are large: half of a commit's stacks are incomplete with 8 KiB, 1 % with 16.
 _STACK_BYTES = 16_384
-_STACKS_BYTES = 32e6  # of a recording
+_STACKS_BYTES = 32e6  # per recording
 _BYTES_MAX = "96M"  # perf then ends: slices after that have no part in it
 _US = 1_000  # ns
 _HEADER = re.compile(
@@ -54,18 +69,15 @@ def hindrance() -> str:
 def _reason() -> str:
     if perf.permission().event.endswith(":u"):
         return (
-            "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
-            "switched by the kernel."
+            "No off-CPU data: kernel.perf_event_paranoid allows samples of user code only, but the kernel switches "
+            "threads."
         )
     asked = perf.probe(*_sampling(1, 1.0))
-    return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
+    return "" if asked.returncode == 0 else f"No off-CPU data: perf says “{perf.complaint(asked.stderr)}”."
 
 
 def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
-    """Return arguments of `perf record` for a recording of so many seconds.
-
-    Each thread has its own rate, so that threads that rarely wait are seen, too.
-    """
+    """Return arguments of `perf record`. Each thread has its own rate, so that rare waits are seen, too."""
     samples_a_s = min(_SAMPLES_A_S, _STACKS_BYTES / _STACK_BYTES / seconds)
     rate = max(_RATE_LEAST, int(samples_a_s / max(1, connections)))
     return (
@@ -105,12 +117,7 @@ class OffCpu:
 
 
 class Pause(NamedTuple):
-    """A thread's time off the CPU, by CLOCK_MONOTONIC.
-
-    Attributes:
-        preempted: the thread could have run.
-        stands_for: pauses that its stack represents; 0 if no stack was kept.
-    """
+    """A thread's time off the CPU, by CLOCK_MONOTONIC. `stands_for` counts the pauses that its stack represents."""
 
     tid: int
     begin_ns: int
@@ -131,12 +138,7 @@ class Pause(NamedTuple):
 
 @dataclass
 class Recording:
-    """What was recorded of some servers.
-
-    Attributes:
-        pauses: by process. Threads that had not come back are off the CPU until the end.
-        end_ns: moment of the last record.
-    """
+    """What was recorded: pauses by process, and the moment of the last record."""
 
     recorder: Recorder
     pauses: dict[int, list[Pause]]
@@ -182,14 +184,7 @@ class Recording:
 
 @contextlib.contextmanager
 def recorded(pids: dict[str, int], connections: int, folder: Path, *, seconds: float) -> Iterator[Recording]:
-    """Record the switches of servers in the block, which calls `read` at its end.
-
-    Args:
-        pids: of the servers, by arm.
-        connections: how many are at work at once.
-        folder: for perf's temporary file.
-        seconds: expected length of the recording.
-    """
+    """Record the switches of `connections` busy threads for about so many seconds; the block calls `read` last."""
     with tempfile.TemporaryDirectory(prefix=".perf-", dir=folder) as name:
         recorder = Recorder(pids, Path(name).resolve(), _sampling(connections, seconds), whole=False)
         with recorder:
@@ -202,8 +197,7 @@ class Fold(Stacks):
     def add(self, pauses: Sequence[Pause], windows: Sequence[Window]) -> None:
         """Add what lies in these ascending windows.
 
-        Time of threads that serve connections is divided by the stacks of all of them; time of any other thread by its
-        own, because most of them sleep and few of their stacks are known.
+        Time of all threads that serve connections is divided by their stacks together; that of others one by one.
         """
         serving = {each.tid for each in pauses if any(function.name in CONNECTION for function in each.stack)}
         ends = [window.end_ns for window in windows]
@@ -229,3 +223,151 @@ class Fold(Stacks):
             whole = whole[1:]
         last = (PREEMPTED,) if preempted else ()
         self.stacks[(SERVING if serving else BACKGROUND, *whole, *last)] += count
+
+
+FILES, LOCK, NETWORK, SLEEP, KERNEL_WAIT = "files and disk", "lock or condition", "network", "sleep", "in the kernel"
+NO_PROCESSOR = "no processor free"
+"""The part of pauses of a thread that could have run."""
+
+_LATCHES = "latches and mutexes"  # how it waits, not for what
+_BY_GROUP = {"kernel: files and disk": FILES, "kernel: network": NETWORK, "kernel: memory": KERNEL_WAIT}
+_STATEMENT = frozenset({"dispatch_command", "dispatch_sql_command", "mysql_parse", "mysql_execute_command"})
+CONNECTION = frozenset(
+    {"do_command", "handle_connection", "handle_one_connection", "do_handle_one_connection", "worker_main"}
+)
+"""Functions in which a thread is, outside its statements too, that serves a connection; of all servers."""
+
+# Asynchronous I/O threads idle here.
+_IDLE = frozenset({"read_events", "do_io_getevents", "io_cqring_wait"})
+
+
+class Waiting(NamedTuple):
+    """What a thread waits for: a part of the server, and a way such as `FILES` (empty with `NO_PROCESSOR`)."""
+
+    part: str
+    way: str
+    serving: bool
+
+
+@dataclass(frozen=True)
+class OffCpuCost:
+    """Off-CPU ns per event. `function` is the server's own in which most of it waits, or empty."""
+
+    waiting: Waiting
+    function: str
+    time: Paired
+
+
+@dataclass(frozen=True)
+class OffCpuComparison:
+    """Two arms in one cell, in ns per event, by size of the difference.
+
+    Attributes:
+        all: threads that serve connections, inside statements; the sum of `statements`.
+        others: file waits of all other threads.
+        client: waiting for the client, which is in neither.
+    """
+
+    epochs: int
+    all: Paired
+    statements: tuple[OffCpuCost, ...]
+    others: tuple[OffCpuCost, ...]
+    client: Paired
+
+
+def compare_off_cpu(baseline: Mapping[int, Profile], contender: Mapping[int, Profile]) -> OffCpuComparison | None:
+    """Compare two arms' profiles, each by epoch, in the epochs that both have; None if there are none."""
+    both = sorted(baseline.keys() & contender.keys())
+    common = [each for each in both if baseline[each].events and contender[each].events]
+    if not common:
+        return None
+    sides = [[each[epoch] for epoch in common] for each in (baseline, contender)]
+    sums: list[dict[Waiting | None, Column]] = [{}, {}]
+    functions: dict[Waiting, dict[str, float]] = {}
+    for side, profiles in zip(sums, sides, strict=True):
+        for epoch, profile in enumerate(profiles):
+            for waiting, function, ns in _waits(profile):
+                side.setdefault(waiting, np.zeros(len(common)))[epoch] += ns
+                if waiting:
+                    spent = functions.setdefault(waiting, {})
+                    spent[function] = spent.get(function, 0.0) + ns
+    none = np.zeros(len(common))
+
+    def paired(chosen: Sequence[Waiting | None]) -> Paired:
+        return Paired.of(*(sum((side.get(each, none) for each in chosen), none).tolist() for side in sums))
+
+    costs = [
+        OffCpuCost(waiting, max(spent, key=spent.__getitem__), paired([waiting]))
+        for waiting, spent in functions.items()
+    ]
+    costs.sort(key=lambda each: -abs(each.time.difference.mean))
+    statements = tuple(each for each in costs if each.waiting.serving)
+    return OffCpuComparison(
+        epochs=len(common),
+        all=paired([each.waiting for each in statements]),
+        statements=statements,
+        others=tuple(each for each in costs if not each.waiting.serving),
+        client=paired([None]),
+    )
+
+
+def _waits(profile: Profile) -> Iterator[tuple[Waiting | None, str, float]]:
+    """Yield what is waited for (None for the client), in which function, and ns per event, without idle threads."""
+    stacks: list[Stack] = []
+    for parent, call, count in zip(profile.parents, profile.calls, profile.counts, strict=True):
+        stacks.append((*(stacks[parent] if parent >= 0 else ()), profile.functions[call]))
+        if count:
+            ns = count * profile.period_ns / profile.events
+            first, *stack = stacks[-1]
+            found = _serving(stack) if first == SERVING else _background(stack)
+            if first == SERVING or found:
+                yield found, _own_function(stack), ns
+
+
+def _serving(stack: Sequence[Function]) -> Waiting | None:
+    """Return what a connection's thread waits for; None for its client."""
+    if stack and stack[-1] == PREEMPTED:
+        return Waiting(NO_PROCESSOR, "", serving=True)
+    names = {function.name for function in stack}
+    if names & CONNECTION and not names & _STATEMENT:
+        return None
+    return Waiting(_part(stack), _way(stack), serving=True)
+
+
+def _background(stack: Sequence[Function]) -> Waiting | None:
+    """Return the file that a background thread waits for; None for anything else, mostly work."""
+    if (stack and stack[-1] == PREEMPTED) or _way(stack) != FILES or any(each.name in _IDLE for each in stack):
+        return None
+    return Waiting(_part(stack), FILES, serving=False)
+
+
+def _part(stack: Sequence[Function]) -> str:
+    """Return the part of the innermost function that has one and is not a latch's."""
+    groups = [group for each in reversed(stack) if each.object != KERNEL and (group := _group_of(each))]
+    return next((each for each in groups if each != _LATCHES), groups[0] if groups else OTHER)
+
+
+def _way(stack: Sequence[Function]) -> str:
+    """Return the kind of wait, from the kernel's functions, innermost first."""
+    kernel = [each for each in reversed(stack) if each.object == KERNEL]
+    for each in kernel:
+        if "futex" in each.name:
+            return LOCK
+        if "nanosleep" in each.name:
+            return SLEEP
+        if way := _BY_GROUP.get(_group_of(each)):
+            return way
+    return KERNEL_WAIT
+
+
+def _own_function(stack: Sequence[Function]) -> str:
+    """Return the server's innermost function that is not a latch's."""
+    for each in reversed(stack):
+        if is_servers(each) and each.name != "[unknown]" and _group_of(each) != _LATCHES:
+            return Subsystems.load().renamed.get(each.name, each.name)
+    return ""
+
+
+@cache
+def _group_of(function: Function) -> str:
+    return Subsystems.load().group_of(function)

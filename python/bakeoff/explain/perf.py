@@ -1,8 +1,7 @@
-"""Profile the servers of an explaining epoch with Linux's perf: CPU samples with call stacks, folded at once.
+"""Profile servers with Linux's perf while a cell is measured: CPU samples with call stacks, folded at once.
 
-`perf record` runs while a cell is measured. Samples carry CLOCK_MONOTONIC, so only those inside a server's own slices
-count. Stacks are unwound by frame pointers, which MySQL's and MariaDB's binaries keep. Samples come by the kernel's
-clock (`cpu-clock`) even with hardware counters, so that a sample is a time, on virtual machines too.
+Only samples inside a server's own slices count (CLOCK_MONOTONIC). Stacks are unwound by frame pointers. The kernel's
+clock (`cpu-clock`) triggers samples, so that a sample is a time, on virtual machines too.
 """
 
 import bisect
@@ -33,23 +32,23 @@ from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, Launch, spawn
 from bakeoff.units import visible
 
-# Else perf copies every program and library that it has seen to ~/.debug.
+# Otherwise perf copies every program and library that it sees to ~/.debug.
 _RECORD = ("record", "--no-buildid", "--no-buildid-cache")
-_PERIOD_NS = 1_000_003  # a prime: never in step with slices
-_PERIOD_A_CPU_NS = 25_000  # of large machines samples are fewer, so that 40,000 a second are the most
+_PERIOD_NS = 1_000_003  # a prime, so never in step with slices
+_PERIOD_A_CPU_NS = 25_000  # longer on large machines: at most 40,000 samples a second
 _BYTES_MAX = "256M"  # of the raw samples of one server in one cell
 _READY_S, _END_S, _FOLD_S = 20.0, 20.0, 120.0
-_READ_S = 1800.0  # of all samples of a recording, which are folded meanwhile
+_READ_S = 1800.0  # to read and fold all samples of a recording
 _PROBE_S = 20.0
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _HARDWARE = ("instructions", "cycles", "cache-misses", "branch-misses")
-# Where a thread begins: these say nothing of what it does.
+# Functions in which threads begin; they do not say what a thread does.
 _BEGINNINGS = frozenset(
     {"clone", "__clone", "clone3", "__clone3", "start_thread", "_start", "__libc_start_main",
      "__libc_start_main_impl", "__libc_start_call_main", "ret_from_fork", "ret_from_fork_asm"}
 )  # fmt: skip
 _ENTERING = frozenset({"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64"})
-# It keeps no frame pointers, so that some of its stacks end in it: always the same ones.
+# It has no frame pointers, so some stacks end in it.
 _C_LIBRARY = re.compile(r"lib(c|pthread)[-.]")
 _SAMPLE = re.compile(r"\s(\d+)/\d+\s+(\d+)\.(\d{9}):")
 _FRAME = re.compile(r"(.*) \(([^()]*(?: \(deleted\))?)\)$")
@@ -63,8 +62,7 @@ class Permission:
     Attributes:
         reason: why it may do nothing, as a sentence, or nothing.
         event: what makes the kernel sample.
-        whole: the whole machine may be sampled. Otherwise the servers' threads are, whose every switch then costs
-            microseconds.
+        whole: sample the whole machine. Otherwise the servers' threads, which costs microseconds per switch.
         hardware: the processor's counters.
     """
 
@@ -83,8 +81,8 @@ class Permission:
 def permission() -> Permission:
     """Find out with a few short perf commands, once."""
     if shutil.which("perf") is None:
-        return Permission("perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf).")
-    # Asked for both parts perf would give user code alone, and not say so: the kernel's is asked for by itself.
+        return Permission("No profiles and no off-CPU data: perf is not installed (Debian: linux-perf).")
+    # Asked for user code and kernel, perf may silently give user code only, so the kernel is tried separately.
     for asked_for, event, whole in (
         ("cpu-clock:I", "cpu-clock:I", True), ("cpu-clock:k", "cpu-clock", False), ("cpu-clock:u", "cpu-clock:u", False)
     ):  # fmt: skip
@@ -94,7 +92,7 @@ def permission() -> Permission:
             return Permission("", event, whole, tuple(counters_of(counted.stderr)))
     paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 0
     why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
-    return Permission(f"perf may not profile here ({why}), so profiles and off-CPU time cannot be had.")
+    return Permission(f"No profiles and no off-CPU data: perf may not profile here ({why}).")
 
 
 def probe(*sampling: str) -> subprocess.CompletedProcess[str]:
@@ -203,13 +201,8 @@ class Slices:
 class Recorder:
     """One `perf record` for all servers; `count` adds a `perf stat` for each.
 
-    As a context manager it is sampling when the block begins, and perf has always ended after it.
-
-    Args:
-        pids: of the servers, by arm.
-        folder: for perf's files.
-        sampling: arguments of `perf record` that say what is sampled, and how much is kept.
-        whole: sample the whole machine instead of the servers' threads.
+    As a context manager it is sampling when the block begins, and perf has always ended after it. `whole` samples the
+    whole machine instead of the servers' threads.
     """
 
     def __init__(self, pids: Mapping[str, int], folder: Path, sampling: Sequence[str], *, whole: bool) -> None:
@@ -221,7 +214,7 @@ class Recorder:
         self._said = folder / "said"
         self._errors = folder / "errors"
         self._running: list[subprocess.Popen[bytes]] = []
-        self.full = False  # it ended by itself, having kept as much as it may
+        self.full = False  # perf stopped at its maximum file size
 
     def __enter__(self) -> Self:
         try:

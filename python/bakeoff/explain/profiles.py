@@ -1,12 +1,24 @@
-"""Profiles: samples of one server in one cell of an epoch, by call stack, as `profile.json.gz` holds them."""
+"""Profiles of servers, and the CPU time per event that two arms differ in: by function, by part, and as call trees.
 
+Differences are taken within an epoch, in which both arms were sampled in turns. Intervals are Student's t over epochs.
+"""
+
+import re
+import tomllib
 from collections import Counter
-from collections.abc import Mapping
-from typing import NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pydantic import NonNegativeInt, PositiveInt, model_validator
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import NonNegativeInt, PositiveInt
 
+from bakeoff.results.epoch_data import CellCounters
 from bakeoff.spec import Frozen
+from bakeoff.stats.interval import Paired
 
 PROFILES = "profile"
 """Kind of the explaining epochs in which servers are profiled."""
@@ -50,8 +62,6 @@ class Profile(Frozen):
     Attributes:
         event: what made the kernel sample: `cpu-clock`, `cpu-clock:u` (without the kernel) or `context-switches`.
         period_ns: time that a sample stands for, on the CPU or (`OFF_CPU`) off it.
-        events: the workload's, in these slices.
-        seconds: length of these slices.
         outside: samples between the slices, which are left out.
         incomplete: samples whose stack reaches neither a thread's beginning nor the C library.
         parents: of each node; -1 for roots.
@@ -69,16 +79,6 @@ class Profile(Frozen):
     parents: tuple[int, ...]
     calls: tuple[NonNegativeInt, ...]
     counts: tuple[NonNegativeInt, ...]
-
-    @model_validator(mode="after")
-    def _is_a_tree(self) -> Self:
-        if not len(self.parents) == len(self.calls) == len(self.counts):
-            raise ValueError("parents, calls and counts are not of one length")
-        if any(not -1 <= parent < node for node, parent in enumerate(self.parents)):
-            raise ValueError("a parent does not come before its child")
-        if any(call >= len(self.functions) for call in self.calls):
-            raise ValueError("a node has no function")
-        return self
 
     @classmethod
     def of_stacks(cls, stacks: Mapping[Stack, int], **fields: str | float) -> "Profile":
@@ -99,3 +99,276 @@ class Profile(Frozen):
             counts=tuple(counts[node] for node in range(len(nodes))),
             **fields,  # type: ignore[arg-type] # checked by the class
         )
+
+
+OTHER, KERNEL_OTHER, CALLER_UNKNOWN = "other server code", "kernel: other", "libraries, caller unknown"
+NAMELESS = "(no symbol)"
+_SERVERS = re.compile(r"(mysqld|mariadbd)(-\w+)?")
+# Libraries that come with every server. Their time belongs to the caller.
+_COMMON = re.compile(
+    r"(lib(c|m|pthread|stdc\+\+|gcc_s|dl|rt|aio|numa|uring|z|lz4|lzma|zstd|crypt|atomic|tirpc|unwind|resolv|event\w*|"
+    r"protobuf\w*|pcre\w*|systemd|icu\w*|fido2?|udev|snappy|lzo\w*|bz2)|ld(-linux[\w-]*)?)[-.\d]*(\.so[.\d]*)?|"
+    r"\[\w+\]|"
+)
+_SO = re.compile(r"[-.]?[\d.]*\.so[.\d]*$")
+
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A part of the server, by its functions."""
+
+    name: str
+    family: str
+    kernel: bool
+    functions: re.Pattern[str]
+    objects: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class Subsystems:
+    """The contents of `subsystems.toml`: groups in order, and newer names of functions."""
+
+    groups: tuple[Group, ...]
+    renamed: Mapping[str, str]
+
+    @classmethod
+    @cache
+    def load(cls) -> "Subsystems":
+        document = tomllib.loads(Path(__file__).with_name("subsystems.toml").read_text("utf-8"))
+
+        def made(entry: Mapping[str, Any]) -> Group:
+            functions, objects = ("|".join(entry.get(key, ["(?!)"])) for key in ("functions", "objects"))
+            kernel = bool(entry.get("kernel"))
+            return Group(entry["name"], entry["family"], kernel, re.compile(functions), re.compile(objects))
+
+        return cls(tuple(made(entry) for entry in document["group"]), document["renamed"])
+
+    def group_of(self, function: Function) -> str:
+        """Return the group of a function; empty if it belongs to its caller's."""
+        is_kernel = function.object == KERNEL
+        if not (is_kernel or is_servers(function) or _COMMON.fullmatch(function.object)):
+            # By file, not by function: a preloaded library may also have a `recv`.
+            by_file = (group.name for group in self.groups if group.objects.fullmatch(function.object))
+            return next(by_file, f"library {function.object}")
+        return next(
+            (each.name for each in self.groups if each.kernel == is_kernel and each.functions.fullmatch(function.name)),
+            "",
+        )
+
+    def family_of(self, group: str) -> str:
+        """Return the DBA's word for a group, or the group's own name if it has none."""
+        return next((each.family for each in self.groups if each.name == group), group)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One arm's calls in one cell, over several epochs; parents come before children.
+
+    Attributes:
+        parents: of each node; -1 for roots.
+        calls: index into `names` of each node.
+        groups: of each node, that of its innermost function that has one.
+        own_ns: CPU per event; rows are nodes, columns epochs. `total_ns` includes all below.
+    """
+
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+    calls: tuple[int, ...]
+    groups: tuple[str, ...]
+    own_ns: Column
+    total_ns: Column
+
+    def by_function(self) -> dict[str, tuple[Column, Column]]:
+        """Return own and total time per event and epoch by name. A recursive function is counted once."""
+        found = {name: (np.zeros(self.own_ns.shape[1]), np.zeros(self.own_ns.shape[1])) for name in self.names}
+        above: list[frozenset[int]] = []
+        for node, (parent, call) in enumerate(zip(self.parents, self.calls, strict=True)):
+            before = above[parent] if parent >= 0 else frozenset()
+            own, total = found[self.names[call]]
+            own += self.own_ns[node]
+            if call not in before:
+                total += self.total_ns[node]
+            above.append(before | {call})
+        return found
+
+    def by_group(self) -> dict[str, Column]:
+        """Return the time per event and epoch by group. They sum to the whole."""
+        found: dict[str, Column] = {}
+        for node, group in enumerate(self.groups):
+            found[group] = found.get(group, 0.0) + self.own_ns[node]
+        return found
+
+
+def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
+    """Return a function's latest name, with its file unless that is the server (`memcpy (libc)`)."""
+    if function.name == "[unknown]":
+        return NAMELESS
+    name = renamed.get(function.name, function.name)
+    if is_servers(function):
+        return name
+    return f"{name} ({_SO.sub('', function.object).strip('[]')})"
+
+
+def _nameless(function: Function, group: str, caller: str) -> str:
+    """Name a function without a symbol, `group` being its file's; empty if its caller has none either."""
+    if group:
+        name = f"{NAMELESS} in {_SO.sub('', function.object)}"
+        return "" if caller == name else name
+    if caller.startswith(NAMELESS):
+        return ""
+    return f"{NAMELESS} below {caller}" if caller else NAMELESS
+
+
+def is_servers(function: Function) -> bool:
+    return not function.object or bool(_SERVERS.fullmatch(function.object))
+
+
+def tree_of(profiles: Sequence[Profile]) -> Tree:
+    """Merge the profiles of several epochs, each with events, of one arm in one cell."""
+    subsystems = Subsystems.load()
+    names: dict[str, int] = {}
+    nodes: dict[tuple[int, int], int] = {}
+    groups: list[str] = []
+    kernel: list[bool] = []
+    node_names: list[str] = []
+    cells: dict[tuple[int, int], float] = {}
+    for epoch, profile in enumerate(profiles):
+        shown = [shown_name(each, subsystems.renamed) for each in profile.functions]
+        own_groups = [subsystems.group_of(each) for each in profile.functions]
+        places: list[int] = []
+        for parent, call, count in zip(profile.parents, profile.calls, profile.counts, strict=True):
+            above = places[parent] if parent >= 0 else -1
+            name = shown[call]
+            if name == NAMELESS:
+                name = _nameless(profile.functions[call], own_groups[call], node_names[above] if above >= 0 else "")
+            if name:
+                key = (above, names.setdefault(name, len(names)))
+                node = nodes.setdefault(key, len(nodes))
+            else:
+                node = above  # nothing tells nameless functions apart
+            if node == len(groups):
+                is_kernel = profile.functions[call].object == KERNEL
+                entered = is_kernel and not (above >= 0 and kernel[above])
+                outermost = OTHER if is_servers(profile.functions[call]) else CALLER_UNKNOWN
+                inherited = KERNEL_OTHER if entered else groups[above] if above >= 0 else outermost
+                groups.append(own_groups[call] or inherited)
+                kernel.append(is_kernel)
+                node_names.append(name)
+            places.append(node)
+            cells[node, epoch] = cells.get((node, epoch), 0.0) + count * profile.period_ns / profile.events
+    own = np.zeros((len(nodes), len(profiles)))
+    for place, value in cells.items():
+        own[place] = value
+    total = own.copy()
+    parents = tuple(parent for parent, _ in nodes)
+    for node in range(len(nodes) - 1, -1, -1):
+        if parents[node] >= 0:
+            total[parents[node]] += total[node]
+    return Tree(tuple(names), parents, tuple(call for _, call in nodes), tuple(groups), own, total)
+
+
+@dataclass(frozen=True)
+class FunctionCost:
+    """CPU ns per event of a function alone (`own`), and with all that it calls."""
+
+    name: str
+    group: str
+    own: Paired
+    total: Paired
+
+
+@dataclass(frozen=True)
+class ProfileComparison:
+    """Two arms' profiles in one cell, in CPU ns per event, by size of the difference.
+
+    Attributes:
+        epochs: how many both have.
+        events: what the kernel sampled by (`cpu-clock:u` misses the kernel's part).
+        incomplete: by arm, share of samples whose stack does not reach its thread's beginning.
+    """
+
+    epochs: int
+    all: Paired
+    groups: tuple[tuple[str, Paired], ...]
+    functions: tuple[FunctionCost, ...]
+    trees: tuple[Tree, Tree]
+    events: frozenset[str]
+    incomplete: tuple[float, float]
+
+
+def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Profile]) -> ProfileComparison | None:
+    """Compare two arms' profiles, each by epoch, in the epochs that both have; None if there are none."""
+    both = sorted(baseline.keys() & contender.keys())
+    common = [each for each in both if all(side[each].events and side[each].counts for side in (baseline, contender))]
+    if not common:
+        return None
+    sides = [[each[epoch] for epoch in common] for each in (baseline, contender)]
+    trees = (tree_of(sides[0]), tree_of(sides[1]))
+    none = np.zeros(len(common))
+    groups = [tree.by_group() for tree in trees]
+    functions = [tree.by_function() for tree in trees]
+    home = _home_groups(trees)
+    costs = [
+        FunctionCost(
+            name,
+            home[name],
+            _paired(*(each[name][0] if name in each else none for each in functions)),
+            _paired(*(each[name][1] if name in each else none for each in functions)),
+        )
+        for name in dict.fromkeys([*functions[0], *functions[1]])
+    ]
+    by_group = [
+        (name, _paired(*(each.get(name, none) for each in groups))) for name in dict.fromkeys([*groups[0], *groups[1]])
+    ]
+    return ProfileComparison(
+        epochs=len(common),
+        all=_paired(trees[0].own_ns.sum(axis=0), trees[1].own_ns.sum(axis=0)),
+        groups=tuple(sorted(by_group, key=lambda each: -abs(each[1].difference.mean))),
+        functions=tuple(sorted(costs, key=lambda each: -abs(each.own.difference.mean))),
+        trees=trees,
+        events=frozenset(profile.event for side in sides for profile in side),
+        incomplete=(_incomplete(sides[0]), _incomplete(sides[1])),
+    )
+
+
+def _paired(baseline: Column, contender: Column) -> Paired:
+    return Paired.of(baseline.tolist(), contender.tolist())
+
+
+def compare_processors(
+    baseline: Mapping[int, CellCounters], contender: Mapping[int, CellCounters]
+) -> tuple[tuple[str, Paired], ...]:
+    """Compare the processor's counters (`pmu.*`) per event, and instructions per cycle, in the epochs of both arms."""
+    pairs = [(baseline[epoch], contender[epoch]) for epoch in sorted(baseline.keys() & contender.keys())]
+    common = [pair for pair in pairs if all(side["events"] for side in pair)]
+    if not common:
+        return ()
+    counted = [side["counters"].keys() for pair in common for side in pair]
+    names = [name for name in counted[0] if all(name in each for each in counted)]
+    found = []
+    for name in names:
+        sides = ([pair[at]["counters"][name] / pair[at]["events"] for pair in common] for at in (0, 1))
+        found.append((name.removeprefix("pmu.").replace("_", " "), Paired.of(*sides)))
+    both = ("pmu.instructions", "pmu.cycles")
+    if set(both) <= set(names) and all(side["counters"]["pmu.cycles"] for pair in common for side in pair):
+        sides = ([pair[at]["counters"][both[0]] / pair[at]["counters"][both[1]] for pair in common] for at in (0, 1))
+        found.insert(2, ("instructions per cycle", Paired.of(*sides)))
+    return tuple(found)
+
+
+def _home_groups(trees: Sequence[Tree]) -> dict[str, str]:
+    """Return the group in which each function spends most."""
+    spent: dict[str, dict[str, float]] = {}
+    for tree in trees:
+        own = tree.own_ns.sum(axis=1)
+        for node, call in enumerate(tree.calls):
+            groups = spent.setdefault(tree.names[call], {})
+            groups[tree.groups[node]] = groups.get(tree.groups[node], 0.0) + float(own[node])
+    return {name: max(groups, key=groups.__getitem__) for name, groups in spent.items()}
+
+
+def _incomplete(profiles: Sequence[Profile]) -> float:
+    samples = sum(sum(profile.counts) for profile in profiles)
+    return sum(profile.incomplete for profile in profiles) / samples if samples else 0.0

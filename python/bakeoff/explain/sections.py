@@ -7,7 +7,7 @@ from bakeoff.explain import causes, flame
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation, name_of
 from bakeoff.explain.explained import Explained, Pair
 from bakeoff.explain.named_causes import Evidence, sentence
-from bakeoff.explain.off_cpu_time import OffCpuComparison, OffCpuCost
+from bakeoff.explain.off_cpu import OffCpuComparison, OffCpuCost
 from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, Records, SectionSource
@@ -94,10 +94,10 @@ def _unread(explained: Sequence[Explanation]) -> str:
 
 def _worth_a_row(explanation: Explanation, most: int) -> list[Cost]:
     """CPU and waiting first, then the counts that may explain most."""
-    worth = [each for each in explanation.costs if abs(each.carries or 0.0) >= _WORTH_A_ROW]
+    worth = [each for each in explanation.costs if abs(each.explains or 0.0) >= _WORTH_A_ROW]
     time = [each for each in worth if each.family == TIME and not each.counter.startswith("cpu.thread.")]
     counts = [each for each in worth if each not in time and each.word in ("more", "less")]
-    counts.sort(key=lambda each: -abs(each.carries or 0.0))
+    counts.sort(key=lambda each: -abs(each.explains or 0.0))
     return [*time, *counts][:most]
 
 
@@ -111,9 +111,9 @@ def _both(cost: Cost) -> bool | None:
 
 
 def _explains(cost: Cost) -> str:
-    if cost.carries is None:
+    if cost.explains is None:
         return ""
-    return ("" if cost.counter.startswith("cpu.") else "≤ ") + numbers.percent(cost.carries)
+    return ("" if cost.counter.startswith("cpu.") else "≤ ") + numbers.percent(cost.explains)
 
 
 def _amount(counter: str, value: float) -> str:
@@ -183,7 +183,7 @@ def records(context: Context) -> tuple[Record, ...]:
             "epochs": cost.estimate.n,
             "p_adjusted": cost.p_adjusted,
             "verdict": cost.word,
-            "carries": cost.carries,
+            "explains": cost.explains,
         }
         for each in context.once(Explained).explanations
         for cost in each.costs

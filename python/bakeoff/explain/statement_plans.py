@@ -7,23 +7,51 @@ from typing import Any
 
 from bakeoff import features
 from bakeoff.engine_messages import SliceMessage
-from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.run.epoch_servers import EpochServers
+from bakeoff.stats.model import Frozen
+
+PLANS = "plans"
+"""Kind of the explaining epochs in which plans are recorded."""
+
+PLANS_DOCUMENT = "plans.json"
+"""Document of one arm of each round in such an epoch: cell -> `CellPlans`."""
 
 _LOG = "statements.log"
 
 
+class StatementPlans(Frozen):
+    """How the arms run one statement of the workload.
+
+    Attributes:
+        text: of the digest, without literals.
+        plans: by arm, one line per table. Empty if the server cannot explain it.
+        differs: arms whose plan is not that of the first arm that has one.
+        rows_read: by arm, per execution; empty for writes.
+        analyzed: by arm, one line per step, if a plan differs.
+    """
+
+    text: str
+    plans: dict[str, tuple[str, ...]]
+    differs: tuple[str, ...] = ()
+    rows_read: dict[str, float] = {}
+    analyzed: dict[str, tuple[str, ...]] = {}
+
+
+class CellPlans(Frozen):
+    """The statements of a cell by digest, the most frequent first, and how often each was seen."""
+
+    statements: dict[str, StatementPlans]
+    counts: dict[str, int]
+
+
 def hindrance() -> str:
-    return "" if features.part("replay", "log_plans") else "Plans are not compared: replay is not installed."
+    return "" if features.part("replay", "answers") else "Plans are not compared: replay is not installed."
 
 
 class Plans:
-    """A `bakeoff.run.epoch.Watch` that records a cell's statements and their plans.
-
-    `plans.json` belongs to each round's last arm, which is in no other round.
-    """
+    """A `bakeoff.run.epoch.Watch` that keeps plans of a cell in `plans.json` of each round's last arm."""
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
@@ -32,7 +60,7 @@ class Plans:
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[SliceMessage], None]]:
         """Have the first arm's server log its statements meanwhile, then explain them on every arm."""
-        replay = features.part("replay", "log_plans")
+        replay = features.part("replay", "answers")
         if cell.fixed_work or not replay:
             yield lambda _message: None
             return

@@ -1,33 +1,129 @@
-"""Record what servers wait for while a cell is measured, in explaining epochs.
+"""Record what servers wait for while a cell is measured, in explaining epochs, and compare it between two arms.
 
-Servers start with the wait and stage instruments of performance_schema, which slow them down. Their summaries are read
-before and after each cell.
+Servers start with the wait and stage instruments of performance_schema, which slow them down.
 """
 
 import contextlib
-import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import ServerError
-from bakeoff.explain.waits_and_plans import WAITS_DOCUMENT, CellWaits, Wait
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.run.counters import all_events
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
 from bakeoff.servers import Installation, Instance, Server
+from bakeoff.stats import interval as iv
+from bakeoff.stats.interval import Paired, Unpaired
+from bakeoff.stats.model import Estimate, Frozen
+
+WAITS = "waits"
+"""Kind of the explaining epochs in which waits are recorded."""
+
+WAITS_DOCUMENT = "waits.json"
+"""An arm's document in such an epoch: cell -> `CellWaits`."""
+
+
+class CellWaits(Frozen):
+    """What an arm waited for in one cell of one epoch: ns by instrument, and sentences on what this server cannot tell.
+
+    `events` includes those outside the connections' windows.
+    """
+
+    events: float
+    waits: dict[str, int]
+    missing: tuple[str, ...] = ()
+
+
+_SHARE_LEAST = 0.002
+"""Share of an event's time below which a wait on both arms is not compared."""
+
+
+@dataclass(frozen=True)
+class WaitDifference(Paired):
+    """One wait of two arms in one cell, in ns per event.
+
+    Attributes:
+        ratio: log ratio; None if an arm has none of it in some epoch.
+        p_adjusted: that nothing differs, after Holm over the cell's waits; None below `EPOCHS_MIN_PAIRED` epochs.
+    """
+
+    name: str
+    ratio: Estimate | None
+    p_adjusted: float | None
+
+    @property
+    def differs(self) -> bool:
+        return self.p_adjusted is not None and self.p_adjusted < iv.ALPHA_PRECISE
+
+    @property
+    def grows(self) -> bool:
+        """Whether it is longer on the contender, by the tested value: one epoch can turn the sign of the difference."""
+        return (self.ratio or self.difference).mean > 0
+
+
+def wait_differences(
+    epochs: Iterable[Mapping[str, Mapping[str, CellWaits]]],
+    *,
+    cell: str,
+    baseline: str,
+    contender: str,
+    event_ns: float | None,
+) -> tuple[WaitDifference, ...]:
+    """Compare the waits of two arms in one cell, the largest difference first.
+
+    `epochs` has {arm: {cell: waits}}. `event_ns` is the time of one connection's event; None compares every wait.
+    """
+    pairs = []
+    for epoch in epochs:
+        mine, theirs = (epoch.get(arm, {}).get(cell) for arm in (baseline, contender))
+        if mine and theirs and mine.events and theirs.events:
+            pairs.append((mine, theirs))
+    found = []
+    for name in dict.fromkeys(name for pair in pairs for side in pair for name in side.waits):
+        own, other = ([pair[at].waits.get(name, 0.0) / pair[at].events for pair in pairs] for at in (0, 1))
+        if not event_ns or max(fmean(own), fmean(other)) >= _SHARE_LEAST * event_ns:
+            found.append((name, own, other))
+    adjusted = iv.holm([_p_value(_logs(own, other) or _less(own, other)) for _, own, other in found])
+    compared = [
+        WaitDifference(
+            **vars(Paired.of(own, other)),
+            name=name,
+            ratio=iv.t_estimate(logs) if (logs := _logs(own, other)) else None,
+            p_adjusted=p,
+        )
+        for (name, own, other), p in zip(found, adjusted, strict=True)
+    ]
+    return tuple(sorted(compared, key=lambda each: (-abs(each.difference.mean), each.name)))
+
+
+def instruments_cost(explaining: Mapping[int, float], counted: Mapping[int, float]) -> Unpaired | None:
+    """Return the log ratio of throughput [1/s by epoch] with instruments to that without, if both are known."""
+    explained, plain = (iv.moments([math.log(rate) for rate in each.values()]) for each in (explaining, counted))
+    return iv.welch(explained, plain)
+
+
+def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [b - a for a, b in zip(own, other, strict=True)]
+
+
+def _logs(own: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Return log ratios, which vary less than differences if a whole epoch is slow; empty if an arm has a zero."""
+    return [math.log(b / a) for a, b in zip(own, other, strict=True)] if min(*own, *other) > 0 else []
+
+
+def _p_value(values: Sequence[float]) -> float | None:
+    return iv.p_value(*iv.moments(values), inflation=1.0) if len(values) >= iv.EPOCHS_MIN_PAIRED else None
+
 
 _IDLE = ("idle", "wait/io/socket/")
 """Instruments of a thread that has nothing to do."""
 
 _TABLES = {"waits": "wait/%", "stages": "stage/%"}
-_SEMAPHORE = re.compile(r"(Mutex spin waits|RW-shared spins|RW-excl spins|RW-sx spins)\b.*?OS waits (\d+)")
-_SEMAPHORES = {
-    "Mutex spin waits": "mutex", "RW-shared spins": "rw-lock, shared", "RW-excl spins": "rw-lock, exclusive",
-    "RW-sx spins": "rw-lock, shared-exclusive",
-}  # fmt: skip
 ROW_LOCK = "innodb/row lock"
 """Name of the wait for row locks, which the server's status counts and no instrument does."""
 
@@ -64,29 +160,16 @@ class Waits:
         slices: defaultdict[str, list[SliceMessage]] = defaultdict(list)
         yield lambda message: slices[message["arm"]].append(message)
         for arm, server in servers.ours.items():
-            after, missing = _read(server), _missing(server)
-            waits = {
-                name: Wait(count=count, ns=ns)
-                for name, (count, ns) in _grown(before[arm], after).items()
-                if count > 0 or ns > 0
-            }
             if any(each["events"] for each in slices[arm]):
-                found = CellWaits(events=all_events(slices[arm]), waits=waits, missing=missing)
                 cells = self._found.setdefault(arm, {})
-                cells[cell.name] = _sum(cells[cell.name], found) if cell.name in cells else found
+                known = cells.get(cell.name)  # of an earlier round
+                cells[cell.name] = CellWaits(
+                    events=all_events(slices[arm]) + (known.events if known else 0.0),
+                    waits=_read(server) - before[arm] + Counter(known.waits if known else {}),
+                    missing=_missing(server),
+                )
                 kept = {name: each.model_dump(mode="json") for name, each in cells.items()}
                 self._writer.write_server_json(arm, WAITS_DOCUMENT, kept)
-
-
-def _sum(one: CellWaits, other: CellWaits) -> CellWaits:
-    waits = dict(one.waits)
-    for name, wait in other.waits.items():
-        known = waits.get(name, Wait(count=0, ns=0.0))
-        waits[name] = Wait(count=known.count + wait.count, ns=known.ns + wait.ns)
-    return CellWaits(events=one.events + other.events, waits=waits, missing=other.missing)
-
-
-_Reading = dict[str, tuple[int, float]]  # name -> count, ns
 
 
 def _switch_stages_on(server: Server) -> None:
@@ -97,55 +180,35 @@ def _switch_stages_on(server: Server) -> None:
         )
 
 
-def _read(server: Server) -> _Reading:
-    """Read all waits so far.
+def _read(server: Server) -> Counter[str]:
+    """Read all waits so far [ns by instrument].
 
     Threads that serve connections count with everything but idling, others only with files, because they mostly sleep.
     MySQL 5.5 cannot tell them apart, so conditions, on which threads sleep, are left out there.
     """
-    found: _Reading = {}
+    found: dict[str, int] = {}
     for kind, pattern in _TABLES.items():
         served = _summary(server, f"events_{kind}_summary_by_user_by_event_name", "user IS NOT NULL", pattern)
         if served is None and kind == "waits":
-            everything = _summary(server, "events_waits_summary_global_by_event_name", "1", pattern) or {}
-            served = {name: value for name, value in everything.items() if not name.startswith("wait/synch/cond/")}
-        found |= {name: value for name, value in (served or {}).items() if not name.startswith(_IDLE)}
-    files = _summary(server, "events_waits_summary_global_by_event_name", "1", "wait/io/file/%")
-    found |= files or {}
-    status = server.status()
-    found[ROW_LOCK] = (
-        int(status.get("Innodb_row_lock_waits", 0)), int(status.get("Innodb_row_lock_time", 0)) * 1e6
-    )  # fmt: skip
-    return found | _semaphores(server)
+            everything = _summary(server, "events_waits_summary_global_by_event_name", "1", pattern)
+            served = {name: ns for name, ns in (everything or {}).items() if not name.startswith("wait/synch/cond/")}
+        found |= {name: ns for name, ns in (served or {}).items() if not name.startswith(_IDLE)}
+    found |= _summary(server, "events_waits_summary_global_by_event_name", "1", "wait/io/file/%") or {}
+    found[ROW_LOCK] = int(server.status().get("Innodb_row_lock_time", 0)) * 1_000_000
+    return Counter(found)
 
 
-def _summary(server: Server, table: str, where: str, pattern: str) -> _Reading | None:
+def _summary(server: Server, table: str, where: str, pattern: str) -> dict[str, int] | None:
     """Return a performance_schema table's sums by instrument; None if the server has no such table."""
     try:
         rows = server.query(
-            f"SELECT event_name, SUM(count_star), SUM(sum_timer_wait) FROM performance_schema.{table} "
+            f"SELECT event_name, SUM(sum_timer_wait) FROM performance_schema.{table} "
             f"WHERE {where} AND event_name LIKE %s AND count_star > 0 GROUP BY event_name",
             (pattern,),
         )
     except ServerError:
         return None
-    return {str(name): (int(count), float(picoseconds) / 1000) for name, count, picoseconds in rows}
-
-
-def _semaphores(server: Server) -> _Reading:
-    """Count how often an InnoDB thread gave up spinning and slept, from SHOW ENGINE INNODB STATUS."""
-    try:
-        text = str(server.query("SHOW ENGINE INNODB STATUS")[0][-1])
-    except (ServerError, IndexError):
-        return {}
-    return {f"innodb/semaphore: {_SEMAPHORES[name]}": (int(count), 0.0) for name, count in _SEMAPHORE.findall(text)}
-
-
-def _grown(before: _Reading, after: _Reading) -> _Reading:
-    return {
-        name: (count - before.get(name, (0, 0.0))[0], max(0.0, ns - before.get(name, (0, 0.0))[1]))
-        for name, (count, ns) in after.items()
-    }
+    return {str(name): int(picoseconds) // 1000 for name, picoseconds in rows}
 
 
 def _missing(server: Instance) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Protocol
 
 from bakeoff import features
 from bakeoff.spec import Data, ServerSpec, Study, Workload
@@ -31,8 +30,8 @@ _BYTES_PER_CHARACTER = {"latin": 1.5, "cyrillic": 2, "japanese": 3, "chinese": 3
 _ROW_BYTES_OF_STUDIES = {"ucs2_vs_utf8": 5_600, "index_charset": 260}
 
 
-class WorkloadKind(Protocol):
-    """A kind of workload, recognized by its script.
+class WorkloadKind:
+    """A kind of workload, recognized by its script. This is the core's: a Lua script with sysbench's API.
 
     Attributes:
         feature: the feature that measures it; empty for the core's own.
@@ -41,50 +40,33 @@ class WorkloadKind(Protocol):
         sized_by: which of the study's `tables` and `table_size` its script takes.
     """
 
-    feature: str
-    fills_tables: bool
-    fixed_work: bool
-    sized_by: tuple[str, ...]
-
-    def owns(self, script: str) -> bool:
-        """Whether a script (a bundled name or a path) is of this kind."""
-
-    def sizes(self, options: Options) -> dict[str, int]:
-        """Return the number of tables and the size of each, by option."""
-
-    def loaded_bytes(self, script: str, options: Options) -> int:
-        """Return the bytes that `prepare` is expected to load."""
-
-    def small_options(self, script: str) -> OptionPairs:
-        """Return the options that keep a duel's data small, unless the user sizes it."""
-
-
-class ScriptKind:
-    """A Lua script with sysbench's API."""
-
     feature = ""
     fills_tables = True
     fixed_work = False
     sized_by: tuple[str, ...] = ("tables", "table_size")
 
     def owns(self, script: str) -> bool:
+        """Whether a script (a bundled name or a path) is of this kind."""
         return bool(script)
 
     def sizes(self, options: Options) -> dict[str, int]:
+        """Return the number of tables and the size of each, by option."""
         return {
             "tables": whole_number(options.get("tables"), 1),
             "table_size": whole_number(options.get("table_size"), 10_000),
         }
 
     def loaded_bytes(self, script: str, options: Options) -> int:
+        """Return the bytes that `prepare` is expected to load."""
         row_bytes = _ROW_BYTES_OF_STUDIES.get(stem(script)) or _row_bytes(options)
         return math.prod(self.sizes(options).values()) * row_bytes
 
     def small_options(self, script: str) -> OptionPairs:
+        """Return the options that keep a duel's data small, unless the user sizes it."""
         return ()
 
 
-SCRIPT = ScriptKind()
+SCRIPT = WorkloadKind()
 
 
 def kind_of(script: str) -> WorkloadKind:

@@ -1,12 +1,6 @@
 """Compare what servers answer to the same statement: error, affected rows, warnings, columns, rows and their order.
 
-The rules, also stated in docs/reference/replay.md:
-
-- Rows are a multiset. Text is compared as utf8mb4 bytes. DOUBLE may differ by 1e-12 of the value, FLOAT by 1e-5.
-- Order counts only as far as the top-level ORDER BY fixes it. Keys that differ only in case, accents or trailing
-  spaces are equal, because most collations treat them so.
-- Which rows LIMIT cuts off counts only if the ORDER BY decides it.
-- Statements with volatile functions are listed; their rows are not compared.
+The rules are in docs/reference/replay.md.
 """
 
 import hashlib
@@ -39,13 +33,13 @@ _WORDS = (
     "|SESSION_USER|SYSTEM_USER"
 )
 _SYSTEM = "information_schema|performance_schema|mysql|sys"
-# In the text of a digest names are between backticks, and so are those of some functions.
+# Digest texts put names, and those of some functions, in backticks.
 _VOLATILE = re.compile(
     rf"`?\b(?:{_CALLS})\b`? ?\(|`?\bUNIX_TIMESTAMP\b`? ?\( ?\)|(?<!`)\b(?:{_WORDS})\b(?!`)|@@"
     rf"|`(?:{_SYSTEM})` ?\.|^(?:SHOW|EXPLAIN|DESC|DESCRIBE|ANALYZE)\b",
     re.IGNORECASE,
 )
-# Servers quote statements and values without escaping what is in them: from the first quote to the last that can be it.
+# Servers quote statements and values without escaping them, so this matches up to the last possible quote.
 _VALUE = re.compile(
     r"(\bnear |\bentry |: |\bin )(?:'.*'(?= at line \d| at row | for key | for column | for function )|'.*)", re.DOTALL
 )
@@ -81,11 +75,9 @@ class Reply:
     """One server's reply to one statement.
 
     Attributes:
-        errno: 0 if it succeeded.
-        message: the error without literals.
+        errno: 0 if it succeeded; `message` has no literals.
         affected: rows changed; None for a result set.
         warnings: codes, ascending.
-        count: rows returned.
         checksum: of the rows as a multiset; `sequence` is that of the rows in order.
         kept: the rows; None if they exceed `KEPT_BYTES`.
     """
@@ -152,8 +144,6 @@ class Shape:
 
     Attributes:
         keys: columns it is ordered by, as names or positions from 1; "" for other expressions. None without ORDER BY.
-        limit: None without LIMIT.
-        offset: it skips rows.
         longer: the statement with its limit raised by one; empty without LIMIT.
     """
 
@@ -238,11 +228,9 @@ def compare_replies(
     volatile: bool = False,
     rerun: Callable[[], tuple[Reply, Reply] | None] = lambda: None,
 ) -> Found:
-    """Compare two servers' replies to one statement.
+    """Compare two servers' replies to one statement. Rows of a volatile statement are not compared.
 
-    Args:
-        volatile: its rows vary by themselves, so they are not compared.
-        rerun: returns both servers' replies to `shape.longer`. Called when LIMIT might explain different rows.
+    `rerun` returns both servers' replies to `shape.longer`. It is called if LIMIT might explain different rows.
     """
     if base.errno or other.errno:
         if base.errno == other.errno:
@@ -409,8 +397,6 @@ def _limit_explains(base: Reply, other: Reply, shape: Shape, longer: tuple[Reply
     return bool(free) and _same_multiset(inner[0], inner[1], base.columns)
 
 
-# The document.
-
 DOCUMENT = "answers.json"
 """File of a run directory: by the path of a capture, what was found (`Answers`)."""
 
@@ -420,10 +406,9 @@ class Compared(Frozen):
 
     Attributes:
         executed: statements compared.
-        differences: how many differ, by kind.
-        listed: how many are not flagged, by reason: `volatile`, `limit` (LIMIT was free to choose the rows), `order`
-            (by unknown keys), `lock wait`, `too long` (hit the time limit).
-        examples: by kind, both replies at the first difference, without literals.
+        differences: how many differ, by kind, with the first example in `examples`.
+        listed: how many are not flagged, by reason: `volatile`, `limit`, `order` (by unknown keys), `lock wait`,
+            `too long`.
         plan: one of the plans differs.
         failed: by arm, statements that ended in an error.
     """
@@ -440,12 +425,10 @@ class DigestAnswers(Frozen):
     """What the pass found for one digest.
 
     Attributes:
-        text: of the digest, without literals.
         volatile: functions that make its rows vary by themselves.
         compared: by contender.
         plans: by arm, one line per table, for the first execution whose plans differ, else the first one.
-        rows_examined: by arm, rows read for the explained statements, by the handler counters.
-        handlers: by arm and counter, for the same statements; only those above zero.
+        rows_examined, handlers: by arm, of the explained statements.
     """
 
     text: str
@@ -460,13 +443,10 @@ class Answers(Frozen):
     """What the untimed pass found for one capture.
 
     Attributes:
-        seconds: what the pass took, of at most `limit_s`.
-        executed: statements run on every arm.
         skipped: statements left out, by reason.
         not_reached: statements left when time ran out, or after `ended_by`.
         ended_by: text of a digest that took too long on some arms only, so that their data may differ after it.
-        tables: tables compared after writes.
-        other_tables: those that differ: {contender: {table: how}}.
+        tables: tables compared after writes; `other_tables` has those that differ: {contender: {table: how}}.
     """
 
     format: Literal[1] = 1

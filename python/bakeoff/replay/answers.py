@@ -5,13 +5,16 @@ data stay equal.
 """
 
 import re
+import tempfile
 import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from bakeoff.captures import capture_events, make_capture
 from bakeoff.replay.answer_rules import (
     Answers,
     Compared,
@@ -40,15 +43,15 @@ EXECUTIONS_MAX = 100
 
 WAITING_BYTES_MAX = 64 * 2**20
 """Statements that wait for a connection that has tables locked; with more, its lock is taken from it."""
-_EVENT_BYTES = 1024  # of an event in memory, besides its statement
-_EXPLAINED = 2  # executions of a digest
+_EVENT_BYTES = 1024  # of memory per event, besides its statement
+_EXPLAINED = 2  # executions per digest
 _PROGRESS_EVERY = 100  # statements
 NO_SUCH_TABLE = 1146
 READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
 """First words of a statement that only reads tables."""
 
 SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
-# The text of all digests that a capture does not keep apart: it does not tell what makes rows differ by themselves.
+# Text of the digests that a capture lumps together. They may have volatile functions.
 _OTHERS = "(other statements)"
 READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
 """`Handler_read_…`: rows read."""
@@ -83,10 +86,7 @@ class AnswersPass:
     Args:
         servers: by arm, the baseline first.
         databases: by arm, the default for statements whose schema is unknown; "" for none.
-        limit_s: wall seconds that the pass may take.
         reads_only: run only plain reads, in read-only sessions.
-        stop: set it to end the pass early.
-        on_progress: receives the number of statements run so far.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class AnswersPass:
         now_s = int(time.time())
         refusing = reads_only and not all(server.ours for server in servers.values())
         self._arms = {
-            # On servers that are only read, several statements in one text are left out.
+            # Read-only servers refuse several statements in one text.
             arm: Sessions(server, databases[arm], now_s=now_s, read_only=refusing, several=not reads_only)
             for arm, server in servers.items()
         }
@@ -124,12 +124,7 @@ class AnswersPass:
         """Digests of which every arm has said that a table is not there."""
 
     def run(self, events: Iterable[Event]) -> Answers:
-        """Run every event, or as many as the time allows.
-
-        Raises:
-            ServerError: a server is gone.
-            KeyboardInterrupt: `stop` was set.
-        """
+        """Run every event, or as many as `limit_s` allows; raises KeyboardInterrupt if `stop` was set."""
         begin = time.monotonic()
         try:
             for event in self._in_turn(events):
@@ -141,7 +136,7 @@ class AnswersPass:
                     self._close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:
                     self._take(event)
-        finally:  # also before tables are compared, which a session may have locked
+        finally:  # before tables are compared, because a session may have locked them
             self._close(None)
         tables, other_tables = self._compare_tables() if self._wrote and not self._ended_by else (0, {})
         return Answers(
@@ -160,8 +155,7 @@ class AnswersPass:
     def _in_turn(self, events: Iterable[Event]) -> Iterator[Event]:
         """Yield the events in log order, but only those of the locking connection while it has tables locked.
 
-        A general log records a statement when it arrives, before it waits for a lock. The others follow after the
-        unlock. A connection that never unlocks, or that holds up too many statements, is closed.
+        A connection that never unlocks, or that holds up too many statements, is closed.
         """
         waiting: deque[Event] = deque()
         waiting_bytes = 0
@@ -201,7 +195,7 @@ class AnswersPass:
         digest = self._digests.get(event["digest"])
         digest = digest or _Digest(text, (text,) if text == _OTHERS else volatile_words(text))
         session_word = digest.first_word in SESSION_WORDS
-        # A capture leaves out what would end a server or another's session, but not `KILL connection_id()`.
+        # Captures mark what would end a server or another session, but not `KILL connection_id()`.
         reason = event.get("not_replayable") or (digest.first_word == "KILL" and "KILL")
         if self._reads_only:
             reason = reason or event.get("writes")
@@ -218,7 +212,7 @@ class AnswersPass:
     def _compare(self, event: Event, digest: _Digest, *, is_read: bool) -> None:
         sql = statement_of(event)
         explain = is_read and digest.explained < _EXPLAINED
-        if explain:  # before the statement runs: MySQL 8.0 reads its dictionary when a table is first used
+        if explain:  # before it runs, because MySQL 8.0 reads its dictionary at the first use of a table
             digest.explained += 1
             self._compare_plans(event, sql, digest)
         in_transaction = any(each.in_transaction(event) for each in self._arms.values())
@@ -294,7 +288,7 @@ class AnswersPass:
             for table in readiness.tables_of(server, schema):
                 if self._stop.is_set():
                     raise KeyboardInterrupt
-                # All rows of a table are read before the answer.
+                # unlimited, because the server reads the whole table first
                 sql = f"CHECKSUM TABLE {quoted(schema)}.{quoted(table)}"
                 ((_, checksum),) = server.query(sql, limited=False)
                 found[f"{schema}.{table}"] = str(checksum)
@@ -342,3 +336,70 @@ class AnswersPass:
             },
             handlers=handlers,
         )
+
+
+# ---- plans of a log --------------------------------------------------------------------------------------------------
+
+STATEMENTS_MAX = 200
+"""Distinct statements that are explained, the most frequent."""
+
+_SAMPLES = 2  # per digest
+_CAN_EXPLAIN = (*READS, "UPDATE", "DELETE", "REPLACE", "INSERT")
+
+
+def plans_of(log: Path, servers: Mapping[str, Server]) -> dict[str, Any]:
+    """Explain the most frequent statements of a general log on these servers, without running anything that writes.
+
+    Returns `statements` and `counts` by digest, in the form of explain's `CellPlans`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        capture = Path(folder) / "statements.capture"
+        made = make_capture([str(log)], capture, redact=False, log_format="general", on_progress=lambda *_: None)
+        digests = {each["digest"]: each for each in made["digests"]}
+        wanted = [name for name, each in digests.items() if first_word(each["text"]) in _CAN_EXPLAIN][:STATEMENTS_MAX]
+        samples: dict[str, list[Event]] = {name: [] for name in wanted}
+        for event in capture_events(capture):
+            own = samples.get(event.get("digest", ""))
+            if own is not None and len(own) < _SAMPLES and "not_replayable" not in event:
+                own.append(event)
+    sessions = {arm: Sessions(server, None, now_s=0) for arm, server in servers.items()}
+    try:
+        found = {name: _plans(digests[name]["text"], samples[name], sessions) for name in wanted}
+        statements = {name: plans for name, plans in found.items() if plans}
+        return {"statements": statements, "counts": {name: digests[name]["count"] for name in statements}}
+    finally:
+        for each in sessions.values():
+            each.close()
+
+
+def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]) -> dict[str, Any] | None:
+    """Return the plans of one digest, empty if no arm can explain it; None if it reads no table or has no sample."""
+    shown: dict[str, tuple[Step, ...]] = {}
+    differs: list[str] = []
+    analyzed: dict[str, tuple[str, ...]] = {}
+    rows: Counter[str] = Counter()
+    reads = first_word(text) in READS
+    for event in samples:
+        sql = statement_of(event)
+        plans = {arm: each.explain(event, sql) for arm, each in sessions.items()}
+        known = {arm: steps for arm, steps in plans.items() if steps}
+        first = next(iter(known.values()), ())
+        other = [arm for arm, steps in known.items() if not same_plan(first, steps)]
+        if not any(shown.values()) or (other and not differs):
+            shown, differs = plans, other
+            if other and reads and "writes" not in event:
+                analyzed = {arm: each.analyzed(event, sql) for arm, each in sessions.items()}
+        if reads and "writes" not in event:
+            for arm, each in sessions.items():
+                _, handlers = each.examined(event, sql)
+                rows[arm] += sum(handlers.get(f"Handler_read_{name}", 0) for name in READ_HANDLERS)
+    steps_shown = [step for steps in shown.values() for step in steps]
+    if not shown or (steps_shown and not any(step.table for step in steps_shown)):
+        return None
+    return {
+        "text": text,
+        "plans": {arm: list(map(str, steps)) for arm, steps in shown.items()},
+        "differs": differs,
+        "rows_read": {arm: rows[arm] / len(samples) for arm in sessions} if rows else {},
+        "analyzed": {arm: lines for arm, lines in analyzed.items() if lines},
+    }

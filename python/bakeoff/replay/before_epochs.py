@@ -28,12 +28,8 @@ LIMIT_LEAST_S = 10.0
 def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
     """Run the untimed pass for every capture of a study, on servers started from its first load; write `answers.json`.
 
-    Does nothing without captures, or if a resumed run has the document already.
-
-    Raises:
-        SpecError: every statement fails on every server.
-        ServerError: a server does not start, or is gone.
-        KeyboardInterrupt: the stop flag was set.
+    Does nothing without captures, or if a resumed run has the document already. Raises SpecError if every statement
+    fails on every server.
     """
     study = tools.study
     captures: dict[str, Workload] = {}  # by path: one may be measured at several speeds, or with its writes and without
@@ -90,9 +86,9 @@ def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
         return
     failed = f"capture {answers.capture}: every statement fails on every server."
     if on_running:
-        hint = "Are these the servers of the log? Name the database that it does not tell: mysql://user@host/DATABASE."
+        hint = "Are these the servers of the log? If it does not name the database, add it: mysql://user@host/DATABASE."
     else:
-        hint = "Give their tables with --data, and --database where the log does not tell it."
+        hint = "Load the tables with --data; add --database if the log does not name it."
     raise SpecError(failed, hint=hint)
 
 

@@ -18,7 +18,7 @@ from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import HostError, SpecError
 from bakeoff.replay.capture_command import reading
 from bakeoff.replay.capture_view import capture_view
-from bakeoff.replay.captures import CaptureFacts, capture_facts
+from bakeoff.replay.measuring import CaptureFacts, capture_facts
 from bakeoff.replay.prune import capture_lock
 from bakeoff.replay.workload import is_capture
 from bakeoff.report import render_terminal
@@ -34,7 +34,7 @@ _THREADS_MOST = 64
 _SHOWN_DIGESTS = 5
 
 _ONE_SESSION = (
-    "Note: one session, since by the log no two statements or transactions ran at once (a general log does not say "
+    "Note: one session, because no two statements or transactions of the log overlap (a general log does not say "
     "when a statement ended); --threads gives more."
 )
 
@@ -134,9 +134,9 @@ def replay(
 def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
     """Require `--i-have-a-backup` with `--writes`, and running servers for both."""
     if backup and not writes:
-        raise SpecError("--i-have-a-backup: it is for --writes.", hint="Write --writes too, or leave it out.")
+        raise SpecError("--i-have-a-backup is for --writes.", hint="Write --writes too, or leave it out.")
     if writes and not on_running:
-        reason = "no server here is a running one; on servers that bakeoff starts, writes are replayed anyway."
+        reason = "only for running servers; on servers that bakeoff starts, writes are always replayed."
         raise SpecError(f"--writes: {reason}", hint="Leave it out.")
     if writes and not backup:
         hint = "Replay on copies, or write --i-have-a-backup too."
@@ -147,10 +147,6 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
     """Return the workload if it is a capture, else make one from it in `captures` beside the runs.
 
     That capture contains the log's literals, so only its owner may read it.
-
-    Raises:
-        SpecError: the file is neither a capture nor a log.
-        HostError: it cannot be read, or nothing can be written there.
     """
     if not workload.is_file():
         raise SpecError(f"replay: {workload} is not a file.", hint="Name a capture, a log or a file of SQL.")
@@ -165,7 +161,7 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     made = root / "captures" / f"{workload.name.partition('.')[0]}-{digest}.capture"
     lock = capture_lock(made)
-    share(lock)  # until this process ends: `runs prune` deletes a capture that no run uses yet
+    share(lock)  # until this process ends, so that `runs prune` keeps a capture that no run uses yet
     with locked(f"{lock}.making"):
         if not made.exists():
             _make(workload, made)
@@ -185,7 +181,7 @@ def _make(log: Path, capture: Path) -> None:
         with reading(console(stderr=True)) as report:
             make_capture([str(log)], capture, redact=False, log_format=None, on_progress=report)
     except UnknownFormatError as error:
-        # Only `capture` has an option that names the format.
+        # Only `capture` has an option for the format.
         hint = f"Make a capture of it: bakeoff capture {log} --format slow -o shop.capture"
         raise SpecError(error.message, hint=hint) from None
     finally:
@@ -202,7 +198,7 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
     if once and sessions > facts.connections:
         sessions = facts.connections
         if asked:
-            note = f"Note: {sessions} of {asked} threads, one a connection of the capture: {once} each runs once."
+            note = f"Note: {sessions} of {asked} threads, one per connection of the capture: {once} each runs once."
     elif asked and (copies := facts.copies(asked)) > 1:
         note = (
             f"Note: the capture has fewer connections ({facts.connections}) than --threads: each is replayed {copies} "

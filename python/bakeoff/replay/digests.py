@@ -1,14 +1,12 @@
 """Compare the times of every digest of a replay: ratio, interval and verdict over epochs, from the histograms.
 
-A digest's ratio in an epoch is the baseline's mean time over the contender's, so above 1 the contender is faster.
-Epochs are the observations, so the interval covers variation between restarts.
+A ratio is the baseline's mean time over the contender's, so above 1 the contender is faster.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
@@ -40,11 +38,10 @@ class DigestTimes(Frozen):
         executions: by arm, over all valid epochs.
         share: of the baseline's time in all digests; `contender_share` is that of the contender's.
         estimate: log ratio of speeds over the epochs that count; None without any.
-        p_value: two-sided; None if not tested.
         p_adjusted: after Holm over all digests tested in the run.
-        note: why there is no verdict.
+        note: why it was not tested.
         time_lost: share × (1/ratio − 1): the contender's extra time as a share of the baseline's total time.
-        quantiles_ns: by arm, over all epochs' executions, one per item of `QUANTILES`.
+        quantiles_ns: by arm, one per item of `QUANTILES`.
     """
 
     cell: str
@@ -62,13 +59,6 @@ class DigestTimes(Frozen):
     quantiles_ns: dict[str, tuple[int, ...]] = {}
 
 
-@dataclass(frozen=True)
-class _Found:
-    times: DigestTimes
-    values: iv.Moments
-    untested: str
-
-
 def digest_times(
     histograms: Mapping[int, Sequence[Mapping[str, Any]]],
     *,
@@ -80,14 +70,8 @@ def digest_times(
 ) -> tuple[DigestTimes, ...]:
     """Judge every digest of every cell and contender, the one with the most time lost first.
 
-    A digest is tested if enough epochs have `EXECUTIONS_MIN` executions of it on both arms. All tested digests are one
-    family. A run ended by hand uses the anytime-valid interval.
-
-    Args:
-        histograms: the engine's messages, by epoch that counts.
-        running: arms on servers that were not restarted; they get no verdict.
-        host_of: the host that measured each epoch; empty if there is only one.
-        kinds: kind of machine by host; empty if hosts are combined regardless.
+    All tested digests are one family. A run ended by hand uses the anytime-valid interval. Arms that are `running`
+    already get no verdict. `kinds` of machine are empty if hosts are combined regardless.
     """
     rows: dict[tuple[str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     for epoch, messages in histograms.items():
@@ -106,7 +90,15 @@ def digest_times(
         for contender in contenders
         if (cell, contender) in measured
     ]
-    judged = _judged(found, ended=ended)
+    # Looking when somebody pressed Ctrl-C is allowed to the anytime-valid interval only.
+    claims = iter(iv.family_claims([values for times, values in found if not times.note], anytime=ended.anytime_only))
+    judged = []
+    for times, values in found:
+        if not times.note:
+            claim, p, q = next(claims)
+            word = "unclear" if not claim else "FASTER" if values.mean > 0 else "SLOWER"
+            times = times.model_copy(update={"word": word, "p_value": p, "p_adjusted": q})
+        judged.append(times)
     return tuple(sorted(judged, key=lambda each: (-(each.time_lost or 0.0), -each.share, each.digest)))
 
 
@@ -124,7 +116,7 @@ def _found(
     running: Collection[str],
     host_of: Mapping[int, str],
     kinds: hosts.Kinds,
-) -> _Found:
+) -> tuple[DigestTimes, iv.Moments]:
     baseline, contender = (arms.get(arm, {}) for arm in pair)
     values = {
         at: math.log(baseline[at]["mean_ns"] / row["mean_ns"])
@@ -141,47 +133,27 @@ def _found(
     unlike = len({kinds.get(host, "") for host in measured_by}) > 1
     interval_of = iv.no_interval if unlike else partial(iv.shown, anytime=ended.anytime_only)
     estimate = iv.estimate(found, interval_of) if values else None
-    untested = "the hosts are unlike machines" if unlike else ""
-    if not {*pair}.isdisjoint(running):
-        untested = "running servers are not restarted"
+    executions = {arm: sum(row["count"] for row in arms.get(arm, {}).values()) for arm in pair}
+    needed = iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN
+    note = ""
+    if missing := [arm for arm, count in executions.items() if not count]:
+        note = "never completed on " + " or ".join(f"arm {arm}" for arm in missing)
+    elif not {*pair}.isdisjoint(running):
+        note = "running servers are not restarted"
+    elif unlike:
+        note = "the hosts are unlike machines"
+    elif found.n < needed:
+        note = f"{found.n} epochs with {EXECUTIONS_MIN} executions or more on both arms; {needed} are needed"
     times = DigestTimes(
         cell=cell,
         contender=pair[1],
         digest=digest,
-        executions={arm: sum(row["count"] for row in arms.get(arm, {}).values()) for arm in pair},
+        executions=executions,
         share=share,
         contender_share=contender_share,
         estimate=estimate,
+        note=note,
         time_lost=share * math.expm1(-estimate.mean) if estimate else None,
         quantiles_ns={arm: quantiles_of(arms.get(arm, {}).values(), QUANTILES) for arm in pair},
     )
-    return _Found(times, found, untested)
-
-
-def _judged(found: Sequence[_Found], *, ended: Stop) -> list[DigestTimes]:
-    notes = [_not_tested(each, ended) for each in found]
-    tested = [each for each, note in zip(found, notes, strict=True) if not note]
-    # Looking when somebody pressed Ctrl-C is allowed to the anytime-valid interval only.
-    claims = iter(iv.family_claims([each.values for each in tested], anytime=ended.anytime_only))
-    judged = []
-    for each, note in zip(found, notes, strict=True):
-        if note:
-            judged.append(each.times.model_copy(update={"note": note}))
-            continue
-        claim, p, q = next(claims)
-        word = "unclear" if not claim else "FASTER" if each.values.mean > 0 else "SLOWER"
-        judged.append(each.times.model_copy(update={"word": word, "p_value": p, "p_adjusted": q}))
-    return judged
-
-
-def _not_tested(found: _Found, ended: Stop) -> str:
-    times = found.times
-    missing = [arm for arm, count in times.executions.items() if not count]
-    if missing:
-        return "never completed on " + " or ".join(f"arm {arm}" for arm in missing)
-    if found.untested:
-        return found.untested
-    n, needed = found.values.n, iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN
-    if n >= needed:
-        return ""
-    return f"{n} epochs with {EXECUTIONS_MIN} executions or more on both arms; {needed} are needed"
+    return times, found

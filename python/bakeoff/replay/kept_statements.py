@@ -12,11 +12,11 @@ from bakeoff.servers import RemoteServer
 from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 
-_EVENTS_MAX = 10_000  # of digests: one with a hundredth of a percent of all statements still has its share
+_EVENTS_MAX = 10_000  # enough for a digest with 0.01 % of all statements
 _PIECE_BYTES = 256 * 1024
 _PS_PER_US = 1_000_000
-# The table has the name alone where the file has `# administrator command: ` before it.
-# By their names in lower case: MariaDB writes `Reset connection`.
+# Administrator commands by lower-case name. The table lacks the file's `# administrator command: `, and MariaDB writes
+# `Reset connection`.
 _COMMANDS = {
     name.lower(): name
     for name in (
@@ -25,11 +25,11 @@ _COMMANDS = {
         b"Reset stmt|Set option|Fetch|Daemon|Reset Connection"
     ).split(b"|")
 }
-# From here on MariaDB's start_time is the start (MDEV-11628); before, and in MySQL, it is the end.
+# From these patch levels on, MariaDB's start_time is the start (MDEV-11628); before, and in MySQL, it is the end.
 _MARIADB_WITH_START = {
     (10, 4): 33, (10, 5): 24, (10, 6): 17, (10, 11): 7, (11, 0): 5, (11, 1): 4, (11, 2): 3, (11, 3): 2,
 }  # fmt: skip
-# What a digest's text has for lists, as values that make the same digest again.
+# Lists in digest texts, and values that give the same digest again.
 _LISTS = (
     (b"(...) /* , ... */", b"(?, ?), (?, ?)"),
     (b"(?) /* , ... */", b"(?), (?)"),
@@ -55,13 +55,7 @@ _TABLES = {
 
 @dataclass(frozen=True)
 class KeptStatements:
-    """What a server has kept.
-
-    Attributes:
-        log_format: of `text`, as the engine names it.
-        text: the log, piece by piece.
-        about: sentences on what was read and what it lacks.
-    """
+    """What a server has kept: a log, piece by piece, in a format of the engine, and sentences about it."""
 
     log_format: str
     text: Iterator[bytes]
@@ -70,18 +64,14 @@ class KeptStatements:
 
 @contextmanager
 def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) -> Iterator[KeptStatements]:
-    """Read `mysql.slow_log` if it has rows, else digests.
+    """Read `mysql.slow_log` if it has rows, else digests, or only the `wanted` source.
 
-    Args:
-        database: only statements with this default schema; if empty, with any but the system's.
-        wanted: read only this source.
-
-    Raises:
-        HostError, ServerError: the server does not answer or refuses, or it has kept nothing.
+    With a database, only statements with this default schema; else with any but the system's. Raises ServerError if
+    the server has kept nothing.
     """
     connection = server.connect("information_schema")
     try:
-        # Else the server would write what reads its slow log into it.
+        # Otherwise the server logs these queries in the slow log that they read.
         _first_row(connection, "SET SESSION min_examined_row_limit = 4294967295")
         connection.lift_limits()
         kept, missing = None, list[str]()
@@ -155,8 +145,8 @@ def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
     if first is None:
         return None
     about = [
-        "Read: mysql.slow_log. It records no errors and nothing of statements that are faster than long_query_time "
-        f"(now {float(at_least_s):g} s); their order is that of their ends."
+        "Read: mysql.slow_log. It has no errors and no statements faster than long_query_time "
+        f"(now {float(at_least_s):g} s), and is ordered by their ends."
     ]
     if "thread_id" not in kinds:
         about.append("This server does not log connections.")
@@ -200,7 +190,7 @@ def _seconds(clock: bytes) -> bytes:
 
 
 def _digests(connection: Connection, database: str) -> KeptStatements | None:
-    """Return samples, or else digest texts, in proportion to their counts; None if there are no digests."""
+    """Return samples, or else digest texts, in proportion to their counts; None without digests."""
     table = _TABLES[KeptIn.DIGESTS]
     rows = list(_rows(connection, f"SELECT * FROM {table}", _columns(connection, table), "SCHEMA_NAME", database))
     known = [row for row in rows if row["DIGEST"] and _count(row)]
@@ -208,7 +198,7 @@ def _digests(connection: Connection, database: str) -> KeptStatements | None:
         return None
     with_sample = sum(_sample(row) is not None for row in known)
     about = [
-        f"Read: the digests of performance_schema: {len(known):,}, {with_sample:,} with a whole sample. They record "
+        f"Read: the digests of performance_schema: {len(known):,}, {with_sample:,} with a whole sample. They tell "
         "how often, the mean time and mean rows; not when, in which order or connection, transactions or errors. A "
         "sample comes again in proportion to its digest's count, always with the same values."
     ]

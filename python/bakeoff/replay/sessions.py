@@ -32,7 +32,7 @@ _FLAGS = (
     ("Using index", "index only"),
 )
 _NOTHING_READ = re.compile(r"impossible|no matching|const table|const row", re.IGNORECASE)
-# What is no other plan: a condition is checked by the server or by the engine, and a row is read with its index anyway.
+# Not another plan: the engine instead of the server checks a condition on the same index.
 _NOT_COMPARED = frozenset({"index condition"})
 
 Explained = Sequence[Mapping[str, Any]]
@@ -57,12 +57,7 @@ class Step(NamedTuple):
 
 
 def steps_of(explained: Explained, key_parts: Mapping[tuple[str, str], int]) -> tuple[Step, ...]:
-    """Return the steps of a plan.
-
-    Args:
-        explained: rows of the traditional EXPLAIN.
-        key_parts: by table and key, from EXPLAIN FORMAT=JSON; empty for servers without it.
-    """
+    """Return the steps of a plan from the rows of EXPLAIN, and from EXPLAIN FORMAT=JSON the key parts, if known."""
     return tuple(_step(row, key_parts) for row in explained if "UNION RESULT" not in _text(row, "select_type"))
 
 
@@ -154,16 +149,16 @@ STATEMENT_LIMIT_S = 10.0
 TOO_LONG = 2013
 """Error number of a statement that was ended by the limit: the connection is lost."""
 
-_SESSIONS_MAX = 100  # of one server at a time; `max_connections` is 151 at least
+_SESSIONS_MAX = 100  # per server; `max_connections` is at least 151
 _ROWS_AT_ONCE = 1000
-_IN_TRANSACTION = 1  # of the server's status
-# One statement runs at a time, so nobody would ever release the lock that it waits for.
+_IN_TRANSACTION = 1  # bit of the server's status
+# One statement runs at a time, so nobody would release a lock that it waits for.
 _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
-# They set the other variables of the character set, too.
+# Set first, because they also set other variables.
 _SET_FIRST = {"names": 0, "character_set": 1}
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
-_NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
-# May precede a statement's first word: comments, and the heads of those that servers execute.
+_NOT_KNOWN = (1064, 1193)  # errors before MySQL 5.6 and MariaDB 10.0: syntax, unknown variable
+# What may precede the first word: comments, and openings of executable ones.
 _LEAD = rb"(?:\s|/\*M?!\d*|/\*(?!M?!).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
 _READ_WRITE = re.compile(_LEAD + rb"start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(_LEAD + rb"set\s+(?!timestamp)", re.IGNORECASE | re.DOTALL)
@@ -192,8 +187,7 @@ class Sessions:
         database: the default for statements whose schema is unknown; None for none.
         now_s: the time seen by statements whose own time is unknown; the same on every server.
         read_only: have the server refuse writes, if it can (MySQL 5.6, MariaDB 10.0).
-        several: allow several statements in one text, as in the timed pass. Leave it off when explaining, so that
-            nothing runs behind an EXPLAIN.
+        several: allow several statements in one text. Not when explaining, so that nothing runs behind an EXPLAIN.
     """
 
     def __init__(
@@ -262,10 +256,7 @@ class Sessions:
         return reply, grown
 
     def analyzed(self, event: Event, sql: bytes) -> tuple[str, ...]:
-        """Return what a read does when it runs, one line per step, without times and literals; empty if unsupported.
-
-        Uses EXPLAIN ANALYZE (MySQL 8.0.18) or ANALYZE (MariaDB 10.1).
-        """
+        """Return what a read does when it runs, one line per step, without times and literals; empty if unsupported."""
         if tree := self._table(event, b"EXPLAIN ANALYZE " + sql):
             text = next(iter(tree[0].values())) or b""
             return tuple(filter(None, map(_tree_line, text.decode("utf8", "replace").splitlines())))
@@ -298,7 +289,7 @@ class _Session:
         self._connection.use_bytes()
         self._connection.limit_reads(STATEMENT_LIMIT_S)
         if several:
-            with contextlib.suppress(MySQLError, OSError):  # if the server refuses, such texts fail
+            with contextlib.suppress(MySQLError, OSError):  # otherwise such texts fail
                 self._connection.allow_several_statements()
         self._schema: str | None = None
         self._second = 0
@@ -347,7 +338,7 @@ class _Session:
         except MySQLError as problem:
             number = problem.args[0] if problem.args and isinstance(problem.args[0], int) else TOO_LONG
             reply = Reply(errno=number or TOO_LONG, message=without_literals(str(problem.args[-1])))
-        except (OSError, UnicodeDecodeError) as problem:  # of names that are not in utf8mb4, with rows still to come
+        except (OSError, UnicodeDecodeError) as problem:  # such as names that are not utf8mb4, with rows still to come
             self._connection.drop()
             reply = Reply(errno=TOO_LONG, message=str(problem))
         self.lost = reply.errno in (2006, TOO_LONG) or not self._connection.open
@@ -387,7 +378,7 @@ class _Session:
                         # Closing the cursor would read the rest.
                         self._connection.drop()
                         cursor.connection = None
-                        raise TimeoutError(f"its rows took longer than {STATEMENT_LIMIT_S:g} s")
+                        raise TimeoutError(f"reading its rows took longer than {STATEMENT_LIMIT_S:g} s")
             else:
                 reply.affected = (reply.affected or 0) + int(result.affected_rows)
             if not cursor.nextset():
@@ -404,7 +395,7 @@ class _Session:
         if name in ("names", "character_set"):
             sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""
         else:
-            # The server's own SQL mode says whether a backslash escapes.
+            # Escaped according to the server's SQL mode.
             literal = value if _BARE_VALUE.fullmatch(value) else f"'{self._connection.escape_string(value)}'"
             sql = f"SET SESSION {name} = {literal}" if name.replace("_", "").isalnum() else ""
         if sql:

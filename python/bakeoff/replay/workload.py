@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from bakeoff.plan.workloads import OptionPairs, Options
+from bakeoff.plan.workloads import Options, WorkloadKind
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
@@ -15,11 +15,11 @@ def is_capture(path: str) -> bool:
     return False
 
 
-class CaptureKind:
+class CaptureKind(WorkloadKind):
     feature = "replay"
     fills_tables = False
     fixed_work = True
-    sized_by: tuple[str, ...] = ()
+    sized_by = ()
 
     def owns(self, script: str) -> bool:
         return is_capture(script)
@@ -29,9 +29,6 @@ class CaptureKind:
 
     def loaded_bytes(self, script: str, options: Options) -> int:
         return 0
-
-    def small_options(self, script: str) -> OptionPairs:
-        return ()
 
 
 WORKLOAD = CaptureKind()

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from bakeoff import features
 from bakeoff.engine import Measurement, Message, declared_by, describe_workloads
@@ -128,46 +128,27 @@ class ThroughputReporter:
         self._seconds.clear()
 
 
-class Measuring(Protocol):
-    """How a kind of workload is measured."""
+class Measuring:
+    """How a kind of workload is measured. This is how Lua scripts are; features override what differs."""
 
     def declared(self, script: str) -> Message | None:
         """Return the options and commands that a script declares, or None if it is not a script."""
+        return declared_by(script)
 
     def resolved(self, study: Study, workload: Workload) -> Workload:
         """Return the workload with `writes` set, if looking at it tells."""
+        return workload
 
     def check(self, study: Study, workload: Workload) -> None:
         """Raise SpecError unless the workload can be measured as asked."""
+        if workload.speed is not None:
+            raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
 
     def check_engine(self, workload: Workload, arm: Arm, engine: str) -> None:
         """Raise SpecError unless it can run on tables of this storage engine."""
 
     def request(self, run: CellRun) -> dict[str, Any] | None:
         """Return the kind's own fields of the engine's `measure`, or None if there is nothing to run."""
-
-    def begin(self, run: CellRun) -> Callable[[Measurement], None]:
-        """Return what to call with the finished measurement; it raises UnreliableCountError if that cannot be used."""
-
-
-class ScriptMeasuring:
-    """How Lua scripts are measured; other kinds override what differs."""
-
-    def declared(self, script: str) -> Message | None:
-        return declared_by(script)
-
-    def resolved(self, study: Study, workload: Workload) -> Workload:
-        return workload
-
-    def check(self, study: Study, workload: Workload) -> None:
-        """Check the workload itself; `check_workloads` looks into the script."""
-        if workload.speed is not None:
-            raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
-
-    def check_engine(self, workload: Workload, arm: Arm, engine: str) -> None:
-        pass
-
-    def request(self, run: CellRun) -> dict[str, Any] | None:
         workload = run.workload
         taken = takes(workload.script)
         own = {name: arm_options(arm, run.engines[name], taken) for name, arm in run.arms.items()}
@@ -182,10 +163,11 @@ class ScriptMeasuring:
         }
 
     def begin(self, run: CellRun) -> Callable[[Measurement], None]:
+        """Return what to call with the finished measurement; it raises UnreliableCountError if that cannot be used."""
         return lambda measured: check_errors(measured.slices)
 
 
-SCRIPT = ScriptMeasuring()
+SCRIPT = Measuring()
 
 
 def measuring_of(script: str) -> Measuring:

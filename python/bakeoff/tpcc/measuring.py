@@ -7,7 +7,7 @@ from bakeoff.engine import Measurement
 from bakeoff.errors import SpecError
 from bakeoff.plan.workloads import database_of
 from bakeoff.results.epoch_data import Reading, ServerCounts
-from bakeoff.run.measuring import CellRun, ScriptMeasuring, UnreliableCountError, script_options
+from bakeoff.run.measuring import CellRun, Measuring, UnreliableCountError, script_options
 from bakeoff.servers import Server
 from bakeoff.spec import Arm, Study, Workload
 from bakeoff.tpcc.results import compare_counts
@@ -19,7 +19,7 @@ _OFF = ("off", "false", "0", "no")
 _WITHOUT_TRANSACTIONS = frozenset({"myisam", "memory", "heap", "archive", "csv", "aria", "merge", "mrg_myisam"})
 
 
-class TpccMeasuring(ScriptMeasuring):
+class TpccMeasuring(Measuring):
     """How the bundled TPC-C is measured. Scripts that only share its name are measured like any other script."""
 
     def check(self, study: Study, workload: Workload) -> None:

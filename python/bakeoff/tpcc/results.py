@@ -1,8 +1,7 @@
-"""TPC-C's results: tpmC, response times and mix by transaction, constraints, and a check against the server's counts.
+"""TPC-C's results (revision 5.11): tpmC, response times, mix, constraints, and a check against the server's counts.
 
-Times come from an epoch's slices. Counts and latencies come from its histograms by operation, as `tpcc.lua` names them:
-`new_order` and the other types, `new_order.rollback`, `new_order.retried`, `delivery.skipped`. Definitions follow TPC-C
-revision 5.11; docs/reference/tpcc.md says where bakeoff differs.
+Histograms have operations named as in `tpcc.lua`: `new_order` and the other types, `new_order.rollback`,
+`new_order.retried`, `delivery.skipped`.
 """
 
 import math
@@ -54,9 +53,8 @@ class TypeSummary(Frozen):
 
     Attributes:
         count: including rollbacks.
-        share: of all transactions, 0 to 1.
-        quantiles_ns: "0.5" "0.9" "0.95" "0.99" "0.999" of the response time over all epochs: from the choice of the
-            transaction to the reply to COMMIT, retries included.
+        quantiles_ns: "0.5" "0.9" "0.95" "0.99" "0.999" of the response time, from the choice of the transaction to the
+            reply to COMMIT, retries included.
         retried: transactions that ran again after a deadlock or lock wait.
         response: 90th percentile within the standard's limit.
         mix: share at least the standard's; OK for New-Order, which has none.
@@ -76,10 +74,9 @@ class TpccSummary(Frozen):
 
     Attributes:
         tpmc: New-Orders per minute, including rollbacks as in clause 5.4: mean of the epochs, with a 95 % t interval
-            over epochs, or over hosts if several measured. The interval is empty with one epoch.
+            over epochs or hosts.
         tpm_total: transactions of all types per minute.
-        rollback_share: share of New-Orders that ended in the standard's rollback.
-        rollback: the share is 0.9 % to 1.1 %.
+        rollback: the share of New-Orders that roll back is 0.9 % to 1.1 %.
         skipped: at most 1 % of Deliveries found a district without an undelivered order.
     """
 
@@ -203,14 +200,7 @@ def _judge_share(count: int, of: int, *, least: float, most: float, nominal: flo
 
 
 class CrossCheck(Frozen):
-    """The engine's counts beside the growth of the server's own over the same time.
-
-    The server also counts what the engine leaves out, such as guards and ends of slices, so it may have more.
-
-    Attributes:
-        uncounted_share: share of the server's committed New-Orders that the engine did not count; 0 to 1.
-        agrees: the server has at least what the engine counted.
-    """
+    """The engine's counts beside the growth of the server's own, which includes guards and ends of slices."""
 
     counted_new_orders: int
     server_new_orders: int

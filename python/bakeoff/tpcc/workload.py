@@ -1,12 +1,12 @@
 """TPC-C as a kind of workload: its tables come in warehouses."""
 
-from bakeoff.plan.workloads import OptionPairs, Options, ScriptKind, stem, whole_number
+from bakeoff.plan.workloads import OptionPairs, Options, WorkloadKind, stem, whole_number
 
 BUNDLED = "tpcc"
 _BYTES_PER_WAREHOUSE = 110 * 2**20  # with all indexes in InnoDB (docs/reference/tpcc.md)
 
 
-class TpccKind(ScriptKind):
+class TpccKind(WorkloadKind):
     """A script whose name begins with `tpcc`: the bundled one, or sysbench-tpcc's."""
 
     feature = "tpcc"

@@ -105,7 +105,7 @@ fn a_capture_takes_the_place_of_a_script() {
     };
     let replay = measure.replay().unwrap();
     assert_eq!((replay.chunk_events, replay.speed, replay.reads_only), (500, Some(0.5), true));
-    assert!(measure.is_by_the_clock());
+    assert!(measure.is_open_loop());
     for (fields, words) in [
         (r#""blocks": 2"#, "exactly one of script and capture"),
         (r#""script": "x", "capture": "y", "chunk_events": 1"#, "exactly one of script and capture"),

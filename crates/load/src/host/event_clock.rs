@@ -13,6 +13,67 @@ use crate::arrivals::Piece;
 use crate::start_gate::{Slice, StartGate};
 use crate::worker_stats::{LatencyStore, WorkerStats};
 
+/// What a measured worker and one of a run have in common, as methods of a host with a `clock` and a `thread`.
+macro_rules! common_accessors {
+    () => {
+        pub fn for_script(self: Rc<Self>) -> HostRef {
+            HostRef::new(Rc::clone(&self.clock.thread), self)
+        }
+
+        pub fn thread_host(&self) -> &ThreadHost {
+            &self.clock.thread
+        }
+
+        pub fn thread(&self) -> u32 {
+            self.thread
+        }
+
+        pub fn boundary_ns(&self) -> u64 {
+            self.clock.boundary_ns()
+        }
+
+        pub fn is_past_deadline(&self) -> bool {
+            self.clock.is_past_deadline()
+        }
+    };
+}
+
+macro_rules! forwarded_events {
+    () => {
+        #[inline]
+        fn event_start(&self) {
+            self.clock.event_start();
+        }
+
+        #[inline]
+        fn count_reply(&self, reply: &Reply) {
+            self.clock.count_reply(reply, self.counts());
+        }
+
+        fn count_error(&self, code: u16) {
+            self.clock.count_error(code, self.counts());
+        }
+
+        fn count(&self, counter: Counter, amount: u64) {
+            self.clock.count(counter, amount, self.counts());
+        }
+
+        fn counter(&self, counter: Counter) -> u64 {
+            self.clock.stats.value(counter)
+        }
+
+        fn operation(&self, name: &str) {
+            self.clock.operation(name);
+        }
+
+        fn think(&self, duration_ns: u64) {
+            self.clock.think(duration_ns);
+        }
+    };
+}
+
+pub(super) use {common_accessors, forwarded_events};
+
 /// A free worker that begins an open-loop event later than this after its intended start counts a late start [ns].
 const LATE_NS: u64 = 1_000_000;
 

@@ -26,7 +26,6 @@ pub trait Environment: Send + Sync + 'static {
 
     fn log(&self, level: LogLevel, message: &str);
 
-    /// A script survived this server error.
     fn ignored_error(&self, _code: u16) {}
 
     fn progress(&self, _label: &str, _done: u64, _total: u64) {}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{Counter, EventEnd, Events, HostRef, Reply};
 
-use super::event_clock::EventClock;
+use super::event_clock::{EventClock, common_accessors, forwarded_events};
 use super::{Environment, ThreadHost};
 use crate::connector::Connector;
 use crate::worker_pool::WorkerContext;
@@ -35,27 +35,8 @@ impl RunHost {
         Self { clock, thread: context.thread, events_left }
     }
 
-    pub fn for_script(self: Rc<Self>) -> HostRef {
-        HostRef::new(Rc::clone(&self.clock.thread), self)
-    }
+    common_accessors!();
 
-    pub fn thread_host(&self) -> &ThreadHost {
-        &self.clock.thread
-    }
-
-    pub fn thread(&self) -> u32 {
-        self.thread
-    }
-
-    pub fn boundary_ns(&self) -> u64 {
-        self.clock.boundary_ns()
-    }
-
-    pub fn is_past_deadline(&self) -> bool {
-        self.clock.is_past_deadline()
-    }
-
-    /// Waits until the run begins; false if it never does.
     pub fn rest(&self) -> bool {
         let begins = self.clock.rest().is_some();
         if begins {
@@ -64,7 +45,6 @@ impl RunHost {
         begins
     }
 
-    /// Takes one of the run's counted events if their number is limited. Returns false when none is left.
     #[inline]
     fn may_begin(&self, in_window: bool) -> bool {
         match &self.events_left {
@@ -107,11 +87,6 @@ impl Events for RunHost {
     }
 
     #[inline]
-    fn event_start(&self) {
-        self.clock.event_start();
-    }
-
-    #[inline]
     fn event_stop(&self, end: EventEnd) {
         self.clock.look_at_clock();
         self.clock.event_stop(end, self.counts());
@@ -123,28 +98,5 @@ impl Events for RunHost {
         self.clock.is_open() && now_ns() < self.clock.slice.deadline_ns.get()
     }
 
-    #[inline]
-    fn count_reply(&self, reply: &Reply) {
-        self.clock.count_reply(reply, self.counts());
-    }
-
-    fn count_error(&self, code: u16) {
-        self.clock.count_error(code, self.counts());
-    }
-
-    fn count(&self, counter: Counter, amount: u64) {
-        self.clock.count(counter, amount, self.counts());
-    }
-
-    fn counter(&self, counter: Counter) -> u64 {
-        self.clock.stats.value(counter)
-    }
-
-    fn operation(&self, name: &str) {
-        self.clock.operation(name);
-    }
-
-    fn think(&self, duration_ns: u64) {
-        self.clock.think(duration_ns);
-    }
+    forwarded_events!();
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bakeoff_script::host::{Counter, EventEnd, Events, HostRef, Reply};
 
-use super::event_clock::EventClock;
+use super::event_clock::{EventClock, common_accessors, forwarded_events};
 use super::{Environment, ThreadHost};
 use crate::connector::Connector;
 use crate::worker_pool::WorkerContext;
@@ -49,25 +49,7 @@ impl SliceHost {
         Self { clock, thread: context.thread, plan, injected_due }
     }
 
-    pub fn for_script(self: Rc<Self>) -> HostRef {
-        HostRef::new(Rc::clone(&self.clock.thread), self)
-    }
-
-    pub fn thread_host(&self) -> &ThreadHost {
-        &self.clock.thread
-    }
-
-    pub fn thread(&self) -> u32 {
-        self.thread
-    }
-
-    pub fn boundary_ns(&self) -> u64 {
-        self.clock.boundary_ns()
-    }
-
-    pub fn is_past_deadline(&self) -> bool {
-        self.clock.is_past_deadline()
-    }
+    common_accessors!();
 
     pub fn rest(&self) -> bool {
         let Some((number, slice)) = self.clock.rest() else {
@@ -172,11 +154,6 @@ impl Events for SliceHost {
     }
 
     #[inline]
-    fn event_start(&self) {
-        self.clock.event_start();
-    }
-
-    #[inline]
     fn event_stop(&self, end: EventEnd) {
         self.clock.look_at_clock();
         self.clock.event_stop(end, self.counts());
@@ -194,28 +171,5 @@ impl Events for SliceHost {
         self.clock.is_open()
     }
 
-    #[inline]
-    fn count_reply(&self, reply: &Reply) {
-        self.clock.count_reply(reply, self.counts());
-    }
-
-    fn count_error(&self, code: u16) {
-        self.clock.count_error(code, self.counts());
-    }
-
-    fn count(&self, counter: Counter, amount: u64) {
-        self.clock.count(counter, amount, self.counts());
-    }
-
-    fn counter(&self, counter: Counter) -> u64 {
-        self.clock.stats.value(counter)
-    }
-
-    fn operation(&self, name: &str) {
-        self.clock.operation(name);
-    }
-
-    fn think(&self, duration_ns: u64) {
-        self.clock.think(duration_ns);
-    }
+    forwarded_events!();
 }

@@ -10,7 +10,6 @@ use crate::machine::placement::cores_first;
 const ROUNDS: u32 = 10_000;
 /// Rounds that are timed together. Only the fastest batch counts, because other work may take either CPU away for a while.
 const TIMED: u32 = 100;
-/// Give up after this long: two CPUs busy with other work may never pass the line on.
 const LIMIT: Duration = Duration::from_millis(50);
 const GIVEN_UP: u32 = u32::MAX;
 

@@ -1,13 +1,8 @@
 //! Thaws servers and unpins their threads however the program ends: at exit, after a signal, an abort or a crash. Only
 //! SIGKILL is not handled here.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::time::Duration;
-
+use super::change::end_changes;
 use super::{freeze, pinning};
-
-const LAST_CHANGE_POLLS: u32 = 100;
-const POLL: Duration = Duration::from_micros(100);
 
 const REQUESTS: [i32; 9] = [
     libc::SIGTERM,
@@ -22,9 +17,6 @@ const REQUESTS: [i32; 9] = [
 ];
 const CRASHES: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
-static CHANGING: AtomicU32 = AtomicU32::new(0);
-static ENDING: AtomicBool = AtomicBool::new(false);
-
 /// How the program ends after a signal that asks it to. `Signal` shows a shell that it was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalEnd {
@@ -32,23 +24,9 @@ pub enum SignalEnd {
     Signal,
 }
 
-pub(crate) fn change<T>(change: impl FnOnce() -> T) -> Option<T> {
-    CHANGING.fetch_add(1, SeqCst);
-    let changed = (!ENDING.load(SeqCst)).then(change);
-    CHANGING.fetch_sub(1, SeqCst);
-    changed
-}
-
 /// Undoes all changes and prevents new ones. Safe in a signal handler: only atomics and system calls.
 fn undo() {
-    ENDING.store(true, SeqCst);
-    // Another thread may have looked at ENDING just before. If the signal interrupted that very thread, it will not go on.
-    for _ in 0..LAST_CHANGE_POLLS {
-        if CHANGING.load(SeqCst) == 0 {
-            break;
-        }
-        std::thread::sleep(POLL);
-    }
+    end_changes();
     freeze::thaw_everything();
     pinning::unpin_everything();
 }

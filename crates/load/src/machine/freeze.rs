@@ -6,21 +6,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::machine::ending::change;
+use super::change::change;
 
 const PLACES: usize = 256;
 const THAW_LIMIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_micros(100);
 
 static FROZEN: [AtomicI32; PLACES] = [const { AtomicI32::new(0) }; PLACES];
-
-#[derive(Debug, thiserror::Error)]
-pub enum FreezeError {
-    #[error("process {pid} cannot be stopped: {reason}")]
-    Refused { pid: i32, reason: rustix::io::Errno },
-    #[error("more than {PLACES} servers cannot be frozen at a time")]
-    TooMany,
-}
 
 #[derive(Debug, Default)]
 pub struct Freezer {
@@ -29,18 +21,18 @@ pub struct Freezer {
 
 impl Freezer {
     /// Stops a process (SIGSTOP) and waits until it stands; one that is stopped by us already is left so.
-    pub fn freeze(&mut self, pid: i32) -> Result<(), FreezeError> {
+    pub fn freeze(&mut self, pid: i32) -> Result<(), String> {
         if self.frozen.contains(&pid) {
             return Ok(());
         }
         let place = FROZEN
             .iter()
             .find(|place| place.compare_exchange(0, pid, SeqCst, SeqCst).is_ok())
-            .ok_or(FreezeError::TooMany)?;
+            .ok_or_else(|| format!("more than {PLACES} servers cannot be frozen at a time"))?;
         let stopped = change(|| signal(pid, Signal::STOP));
         if let Some(Err(reason)) = stopped {
             place.store(0, SeqCst);
-            return Err(FreezeError::Refused { pid, reason });
+            return Err(format!("process {pid} cannot be stopped: {reason}"));
         }
         self.frozen.push(pid);
         if stopped.is_some() {
@@ -49,7 +41,6 @@ impl Freezer {
         Ok(())
     }
 
-    /// Thaws a process (SIGCONT) and waits until it runs. A process that we did not stop is left alone.
     pub fn thaw(&mut self, pid: i32) {
         let Some(index) = self.frozen.iter().position(|&frozen| frozen == pid) else {
             return;

@@ -1,4 +1,5 @@
 pub mod cache_line;
+mod change;
 pub mod ending;
 pub mod freeze;
 pub mod observe;

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, OFlags, flock, unlink};
 use rustix::process::{Pid, geteuid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::machine::ending::change;
+use super::change::change;
 
 const PLACES: usize = 1 << 17;
 const FOLDER: &str = "/dev/shm";
@@ -94,7 +94,6 @@ pub(crate) fn unpin_everything() {
     }
 }
 
-/// Unpins the threads that a killed program of this user left pinned.
 pub(crate) fn unpin_leftovers() {
     for entry in read_dir(FOLDER).into_iter().flatten().flatten() {
         if entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()) {

@@ -28,7 +28,6 @@ pub enum Placement {
 
 /// Pings in a row that the last remaining thread must answer.
 const PINGS_ALONE: u32 = 3;
-/// Looks without a ping during which that thread must then not run.
 const RESTS: u32 = 2;
 /// Wait before each look, so that the server's thread goes back to sleep. A ping takes 20 to 100 us.
 const PAUSE: Duration = Duration::from_micros(60);
@@ -55,7 +54,6 @@ struct Threads {
     pairs_made: u64,
     /// Pairs whose thread was found to serve a later connection while their own was still open.
     contradicted: HashSet<u64>,
-    /// Why the first connection that could not be paired was not.
     failure: Option<String>,
 }
 
@@ -123,7 +121,6 @@ impl CpuShuffle {
         Self { pairings, places: (0..workers).collect(), random, due: Instant::now() + SHUFFLE_EVERY }
     }
 
-    /// Draws the places again, unless that was done a short while ago. All workers must be at rest.
     pub fn shuffle_when_due(&mut self) {
         if Instant::now() < self.due {
             return;

@@ -48,12 +48,10 @@ struct SessionFacts {
 }
 
 impl Client {
-    /// Connects, logs in and sets the character set. All errors are fatal.
     pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
         Self::connect_attached(address, Arc::default(), Rc::default(), None)
     }
 
-    /// Like [`Client::connect`], for a worker, whose canceller ends all its sockets.
     pub fn connect_attached(
         address: &Arc<ServerAddress>,
         canceller: Arc<ConnectionCanceller>,

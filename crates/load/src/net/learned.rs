@@ -29,7 +29,6 @@ impl Clone for Learned {
 }
 
 impl Learned {
-    /// Returns the configuration for these options. Their files are read once.
     pub(super) fn tls(&self, options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
         if let Some(config) = self.tls.get() {
             return Ok(Arc::clone(config));

@@ -91,9 +91,7 @@ pub enum TlsMode {
 pub struct TlsOptions {
     #[serde(default)]
     pub mode: TlsMode,
-    /// Certificates that may sign the server's, for the two `Verify…` modes.
     pub ca: Option<PathBuf>,
-    /// The client's certificate chain, for accounts that require one. Needs `key`.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
@@ -114,7 +112,6 @@ pub struct ServerAddress {
     pub password: Secret,
     pub database: Option<String>,
     pub charset: String,
-    /// None for the character set's default on that server.
     pub collation: Option<String>,
     pub tls: TlsOptions,
     pub prepare_mode: PrepareMode,

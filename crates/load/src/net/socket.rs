@@ -74,7 +74,6 @@ impl Socket {
         Ok(Self { socket, canceller, traffic, read_limit: ReadLimit::Until(deadline) })
     }
 
-    /// Ends the connection for the server too. The socket stays open until it is dropped.
     pub(super) fn shut_down(&self) {
         shut_down(self.socket.as_fd());
     }
@@ -209,7 +208,6 @@ fn within<T: Send + 'static>(
     }
 }
 
-/// Connects to the first address that answers, each with a share of the remaining time. Returns the first error.
 fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<socket2::Socket> {
     let mut first = None;
     for (&address, to_try) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {

@@ -268,7 +268,6 @@ const DHE_NAME: NamedGroup = NamedGroup::Unknown(0x01fc);
 /// RFC 7919 asks for an exponent of twice the group's strength (112 bits). 256 bits are more.
 const EXPONENT_BYTES: usize = 32;
 
-/// DHE with RSA certificates and AES-GCM, built from the ECDHE suites, which differ only in the key exchange.
 fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {
     [
         (ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, CipherSuite::TLS_DHE_RSA_WITH_AES_256_GCM_SHA384),

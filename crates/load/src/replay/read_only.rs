@@ -14,7 +14,6 @@ pub(crate) fn refuse_writes(connection: &mut dyn Connection) -> Result<(), SqlEr
     }
 }
 
-/// Returns what to send instead of a statement so that the session stays read-only.
 pub(crate) fn kept(sql: &[u8]) -> &[u8] {
     let first = code_tokens(sql).next();
     let begins = |word: &str| first.is_some_and(|token| is_word(sql, token, word));

@@ -62,7 +62,6 @@ pub struct Statement {
     pub second: Option<u64>,
 }
 
-/// Statements in order that must not be mixed with those of other connections.
 #[derive(Debug)]
 pub struct Transaction {
     pub connection: u64,
@@ -194,7 +193,6 @@ struct Reader {
     waiting: usize,
     first_draft: usize,
     ended: bool,
-    /// This pass began in the middle of the capture.
     partial: bool,
     found: bool,
     wrote: bool,
@@ -226,7 +224,6 @@ impl Reader {
         })
     }
 
-    /// Skips to the event at which reads start. Each event carries its session state.
     fn skip(&mut self, events: u64) -> Result<(), Failure> {
         if !self.order.reads_only {
             return Ok(());

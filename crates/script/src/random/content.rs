@@ -63,7 +63,6 @@ pub enum Encoding {
     Utf8,
     /// MySQL's utf8, at most three bytes.
     Utf8Mb3,
-    /// latin1, up to U+00FF.
     Latin1,
     /// Any other character set of a client. Only its ASCII half is known.
     Ascii,
@@ -223,7 +222,6 @@ impl Texts {
         }
     }
 
-    /// Words separated by spaces. A last one that does not fit is cut.
     fn words(generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         let end = out.len() + characters;
         while out.len() < end {
@@ -240,7 +238,6 @@ impl Texts {
         }
     }
 
-    /// Identifiers separated by commas. A last one that does not fit is cut.
     fn uuids(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         for place in 0..characters {
             match place % 37 {
@@ -265,7 +262,6 @@ impl Texts {
 
 // The alphabets have no quote, backslash or space to trim, so a text needs no escaping in an SQL literal.
 
-/// 80 ASCII characters: letters, digits and punctuation.
 const ASCII: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&()*+,-./:;<=>[";
 
 /// Letters of French, German, Spanish and the Nordic languages, all in ISO 8859-1.
@@ -283,7 +279,6 @@ const JAPANESE: &str = "あいうえおかきくけこさしすせそたちつ�
 /// Everyday simplified Chinese, all in GB 2312.
 const CHINESE: &str = "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生自会那后能对着事其里所去行过家十用发天如然作方成者多日都三小军二无同么经法当起与好看学进种将还分此心前面又定见只主没公从";
 
-/// Common English words, the commonest first.
 const WORDS: &[&str] = &[
     "the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "as", "was", "with", "be", "by", "on", "not", "he",
     "his", "but", "at", "are", "this", "have", "from", "or", "had", "an", "they", "which", "one", "you", "were", "her",

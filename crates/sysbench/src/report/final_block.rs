@@ -112,7 +112,6 @@ fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{words}");
 }
 
-/// Mean and standard deviation of the workers, which are the whole population.
 #[expect(clippy::cast_precision_loss, reason = "numbers of threads")]
 pub(crate) fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let count = values.clone().count().max(1) as f64;

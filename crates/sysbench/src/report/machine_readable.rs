@@ -16,7 +16,6 @@ use crate::Build;
 use crate::run_options::{JsonTarget, Percentile, RunOptions};
 use crate::stats::Delta;
 
-/// Version of this format. Raised when a field changes its meaning or goes.
 const FORMAT: u32 = 1;
 
 pub(crate) struct Circumstances<'a> {

@@ -107,7 +107,6 @@ pub(crate) fn of_thread(thread: usize, events: u64, seconds: f64, (min_ms, max_m
     ]
 }
 
-/// With `--rate`: events that wait, and events that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Queue {
     pub(crate) length: u64,

@@ -143,7 +143,7 @@ impl Reporter {
         reported: &mut Reported,
     ) {
         let threads = self.stats.threads_running();
-        let percentile = self.options.first_percentile();
+        let percentile = self.options.percentiles.first();
         // Workers that have ended their events may still be disconnecting.
         let over = threads == 0 && delta.totals.events == 0;
         if self.options.report_interval_s.is_some() && !over {
@@ -192,7 +192,7 @@ impl Reporter {
         match &hooks.cumulative {
             Some(script) => {
                 let numbers =
-                    cumulative_statistics(delta, at_s, self.options.first_percentile(), self.stats.threads_running());
+                    cumulative_statistics(delta, at_s, self.options.percentiles.first(), self.stats.threads_running());
                 self.complain(CUMULATIVE, script.report(CUMULATIVE, &numbers));
             }
             None => {
