@@ -99,7 +99,6 @@ class AnswersPass:
         limit_s: float,
         reads_only: bool,
         stop: threading.Event | None = None,
-        on_progress: Callable[[int], None] = lambda _count: None,
     ) -> None:
         now_s = int(time.time())
         refusing = reads_only and not all(server.ours for server in servers.values())
@@ -113,7 +112,7 @@ class AnswersPass:
         self._capture, self._databases, self._limit_s = capture, databases, limit_s
         self._reads_only = reads_only
         self._stop = stop or threading.Event()
-        self._on_progress = on_progress
+        self.on_progress: Callable[[int], None] = lambda _count: None
         self._digests: dict[str, _Digest] = {}
         self._skipped: Counter[str] = Counter()
         self._executed, self._not_reached = 0, sum(each["events"] for each in totals["digests"])
@@ -223,7 +222,7 @@ class AnswersPass:
         digest.executed += 1
         self._executed += 1
         if self._executed % _PROGRESS_EVERY == 0:
-            self._on_progress(self._executed)
+            self.on_progress(self._executed)
         digest.failed.update(arm for arm, reply in replies.items() if reply.errno not in (0, TOO_LONG))
         if {reply.errno for reply in replies.values()} == {NO_SUCH_TABLE}:
             self.without_table.add(event["digest"])

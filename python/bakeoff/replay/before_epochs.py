@@ -54,7 +54,9 @@ def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
                     limit_s=limit_s,
                     reads_only=not workload.writes,
                     stop=tools.stop,
-                    on_progress=lambda count: tools.listener.progress("comparing answers", count, None, "statements"),
+                )
+                answers_pass.on_progress = lambda count: tools.listener.progress(
+                    "comparing answers", count, None, "statements"
                 )
                 with contextlib.closing(capture_events(Path(workload.script))) as events:
                     answers = answers_pass.run(events)

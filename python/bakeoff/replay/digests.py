@@ -6,7 +6,7 @@ A ratio is the baseline's mean time over the contender's, so above 1 the contend
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
@@ -84,8 +84,13 @@ def digest_times(
         whole_ns.update({(cell, arm): _total_ns(of_arm) for arm, of_arm in arms.items()})
     contenders = {arm: None for arms in rows.values() for arm in arms if arm != baseline}
     measured = {(cell, arm) for (cell, _), arms in rows.items() for arm in arms}
+
+    def machine_of(epoch: int) -> tuple[str, str]:
+        host = host_of.get(epoch, "")
+        return host, kinds.get(host, "")
+
     found = [
-        _found(cell, digest, arms, (baseline, contender), whole_ns, ended, running, host_of, kinds)
+        _found((cell, digest), arms, (baseline, contender), whole_ns, ended, running, machine_of)
         for (cell, digest), arms in rows.items()
         for contender in contenders
         if (cell, contender) in measured
@@ -107,16 +112,15 @@ def _total_ns(rows: _Rows) -> float:
 
 
 def _found(
-    cell: str,
-    digest: str,
+    place: tuple[str, str],
     arms: Mapping[str, _Rows],
     pair: tuple[str, str],
     whole_ns: Mapping[tuple[str, str], float],
     ended: Stop,
     running: Collection[str],
-    host_of: Mapping[int, str],
-    kinds: hosts.Kinds,
+    machine_of: Callable[[int], tuple[str, str]],
 ) -> tuple[DigestTimes, iv.Moments]:
+    cell, digest = place
     baseline, contender = (arms.get(arm, {}) for arm in pair)
     values = {
         at: math.log(baseline[at]["mean_ns"] / row["mean_ns"])
@@ -125,12 +129,12 @@ def _found(
         and min(row["count"], baseline[at]["count"]) >= EXECUTIONS_MIN
         and min(row["mean_ns"], baseline[at]["mean_ns"]) > 0
     }
-    measured_by = [host_of.get(epoch, "") for epoch, _ in values]
+    measured_by, kinds = [machine_of(epoch)[0] for epoch, _ in values], {machine_of(epoch)[1] for epoch, _ in values}
     found = hosts.moments([*values.values()], measured_by)
     share, contender_share = (
         _total_ns(arms.get(arm, {})) / whole if (whole := whole_ns[cell, arm]) > 0 else 0.0 for arm in pair
     )
-    unlike = len({kinds.get(host, "") for host in measured_by}) > 1
+    unlike = len(kinds) > 1
     interval_of = iv.no_interval if unlike else partial(iv.shown, anytime=ended.anytime_only)
     estimate = iv.estimate(found, interval_of) if values else None
     executions = {arm: sum(row["count"] for row in arms.get(arm, {}).values()) for arm in pair}
