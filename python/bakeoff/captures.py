@@ -27,7 +27,7 @@ def make_capture(
     """Make a capture of query logs; its totals: `header`, `overall`, `digests` (docs/reference/capture.md).
 
     Raises:
-        SpecError: a log that is none. HostError: a file that cannot be read or written.
+        SpecError: a file is not a query log. HostError: a file cannot be read or written.
     """
     said: list[str] = []
     pipes = {"stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}

@@ -414,7 +414,7 @@ class Engine:
     def _died(self) -> EngineError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2)
-        # Its last words may still be on their way.
+        # The engine's last lines may still be on their way.
         self._stderr_reader.join(timeout=2)
         words = " | ".join(self._stderr) or "it said nothing"
         status = "" if self._process.returncode is None else f" (status {self._process.returncode})"

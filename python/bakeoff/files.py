@@ -21,7 +21,7 @@ def expanded(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
-        raise SpecError(f"{path}: there is no user of that name.") from None
+        raise SpecError(f"{path}: no user has that name.") from None
 
 
 def write_atomically(path: Path, content: bytes) -> None:

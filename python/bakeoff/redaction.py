@@ -3,7 +3,7 @@
 Three searches over the same text at once, since what one finds may be part of what another finds:
 
 1. by form: `user:PASSWORD@host`, `--password=…`, `MYSQL_PWD=…`, a field named `password` and the like;
-2. known secrets of at least 8 characters, anywhere. Those that also stand in the study (`sysbench` is a user, a
+2. known secrets of at least 8 characters, anywhere. Those that the study also contains (`sysbench` is a user, a
    password and part of scripts' names) are struck only out of free text (logs, command lines);
 3. known secrets of 4 to 7 characters, as whole words in free text. `root` and `mysql` are real passwords, and striking
    them out of a study's fields would destroy the study.

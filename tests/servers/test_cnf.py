@@ -171,7 +171,7 @@ def test_a_folder_that_is_not_there_is_refused_as_mysqld_refuses_it(tmp_path):
     said = refusal(asked)
     assert "my.cnf:2: !includedir none.d cannot be followed: No such file or directory" in said
     assert "my.cnf:3: !includedir names no file" in said
-    assert "my.cnf:4: ~nobody-here/x: there is no user of that name" in said
+    assert "my.cnf:4: ~nobody-here/x: no user has that name" in said
 
 
 COMMENT = "# für größere Maschinen – 大内存"

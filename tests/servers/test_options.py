@@ -386,7 +386,7 @@ def test_of_an_option_that_is_repeated_the_last_place_counts(tmp_path):
 
 
 def test_the_home_of_a_user_that_is_not_there_is_one_line():
-    with pytest.raises(SpecError, match=r"~nobody-here/my.cnf: there is no user of that name"):
+    with pytest.raises(SpecError, match=r"~nobody-here/my.cnf: no user has that name"):
         read_cnf(Path("~nobody-here/my.cnf"), target("8.0.15"))
 
 

@@ -22,7 +22,7 @@ def console(*, stderr: bool = False) -> Console:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, grouped: bool = False) -> None:
     """Print a table; `grouped` prints a name that begins several rows only once.
 
-    In a pipe there is no frame and an empty cell is `-`, so that fields can be counted.
+    In a pipe tables have no frame, and an empty cell is `-`, so that fields can be counted.
     """
     page = console()
     if not page.is_terminal:

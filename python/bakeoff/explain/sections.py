@@ -106,7 +106,7 @@ def _cost_name(cost: Cost) -> Value:
 
 
 def _both(cost: Cost) -> bool | None:
-    """None if an arm's cost is 0, so there is no ratio."""
+    """Ratio of the costs; None if an arm's cost is 0."""
     return bool(cost.baseline and cost.contender) or None
 
 

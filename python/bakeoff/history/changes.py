@@ -170,7 +170,7 @@ class _Search:
 
 
 def _variances(values: Floats, errors: Floats) -> Floats:
-    """Return every point's variance: the larger of its own and its neighbourhood's, plus the variance between runs.
+    """Return every point's variance (at least that of its neighbourhood), plus the variance between runs.
 
     The standard error of six restarts is rough: one that is small by chance must not outweigh ten others. The variance
     between runs comes from the median difference of neighbours, which a few changes do not affect. A point far from the

@@ -1,4 +1,4 @@
-"""Compare earlier runs. They are unpaired, so there are no verdicts."""
+"""Compare earlier runs. They are unpaired, so they get no verdicts."""
 
 import math
 from collections import Counter

@@ -277,7 +277,7 @@ def generators(count: int) -> tuple[int, ...]:
     """Return the generators of the smallest fraction of resolution IV or better, else ().
 
     Each is a bit mask over the basic factors, for one factor after them; there are `count` less so many basic factors.
-    Of all choices it is the one with the longest shortest word, then with the fewest words of that length.
+    It has the longest shortest word of all choices, then the fewest words of that length.
     """
     basic = next(number for number in range(1, count + 1) if 2 ** (number - 1) >= count)
     extra = count - basic

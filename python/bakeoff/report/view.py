@@ -118,7 +118,7 @@ class ForestRow(Frozen):
 
     @property
     def measured(self) -> bool:
-        """False if an arm completed nothing, so there is no ratio."""
+        """False if an arm completed nothing, which leaves no ratio."""
         return bool(self.epochs) or self.kind == "mean"
 
 

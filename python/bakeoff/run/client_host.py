@@ -45,7 +45,7 @@ _POLL_S = 0.05
 _BULK_S = 1.5
 _PROBE_S = 30.0
 _CHUNK_BYTES = 1 << 18
-_ANSWER = "bakeoff:"  # a login script may print lines of its own
+_ANSWER = "bakeoff:"  # a login script may print other lines
 # One line without `!`: the login shell may be any, and csh expands an exclamation mark even in quotes.
 _LOOK = (
     f'cache="${{XDG_CACHE_HOME:-$HOME/.cache}}/bakeoff/client"; echo "{_ANSWER}cache $cache"; '

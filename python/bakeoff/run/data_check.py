@@ -23,7 +23,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "deci
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _WHOLE_NUMBERS = _NUMBERS - {"decimal", "year"}
 
-# Of larger tables only stretches are read: a full scan of ten million rows takes too long.
+# Larger tables are read in stretches: a full scan of ten million rows takes too long.
 _WHOLE_TABLE_ROWS = 200_000
 _STRETCHES, _STRETCH_ROWS = 20, 1000
 _SAMPLED_ROWS = 16

@@ -62,7 +62,7 @@ class _Record(BaseModel):
     Attributes:
         basis: what the data depends on, by name; if it differs, the load starts over.
         done: share of the dump's bytes.
-        loaded: None while something is missing.
+        loaded: None until the load is complete.
         complete: its server was stopped with everything in it.
         boot: the kernel's boot id at the last write.
     """

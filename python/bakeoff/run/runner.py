@@ -170,7 +170,7 @@ def load(
     host: str = "",
     client: ClientHost | None = None,
 ) -> EpochTools:
-    """Load all data on this machine, and close the loader's engine: every epoch starts one of its own.
+    """Load all data on this machine, and close the loader's engine: every epoch starts a new one.
 
     Builds after the first are loaded within `limit_s` wall seconds. `host` is this machine's name in a cluster.
     """

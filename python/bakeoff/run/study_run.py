@@ -293,7 +293,7 @@ class StudyRun:
     # ---- after an epoch ----------------------------------------------------------------------------------------
 
     def _after_epoch(self, data: EpochData) -> Decision | None:
-        """Ask the stopping rule and report where things stand; None while there is no plan.
+        """Ask the stopping rule and report where things stand. Returns None before the first plan.
 
         While other epochs are being measured it is asked once a second at most, and for a twentieth of the time,
         because it takes longer with each epoch.

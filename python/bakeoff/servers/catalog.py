@@ -96,7 +96,7 @@ def options_in_help(help_text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the parts of one server are.
+    """Paths of one server's parts.
 
     Attributes:
         argv: the mysqld command, through its own ELF loader if `own_loader`.

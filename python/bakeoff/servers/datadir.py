@@ -184,7 +184,7 @@ def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
 
 
 def copy_tree(source: Path, target: Path, what_for: str) -> None:
-    """Copy the data of a stopped server with owners, modes and times. On failure there is no `target`."""
+    """Copy the data of a stopped server with owners, modes and times. On failure `target` is removed."""
     folders, files = _contents(source)
     reflinks = bool(files) and _can_reflink(source / files[0], target.parent)
     if not reflinks:

@@ -239,7 +239,7 @@ def _check_engine(installation: Installation, asked: Mapping[str, str], engine: 
 
 
 def check_collations(name: str, family: str, version: Version, data: Data, of_server: str | None = None) -> None:
-    """Raise SpecError if a server does not have a collation of the data or of its own options."""
+    """Raise SpecError if a server does not have a collation that the data or the options name."""
     named: dict[KeyPath, str | None] = {("server", "options", "collation_server"): of_server}
     named |= {("data", each): getattr(data, each) for each in ("collation", "table_collation", "column_collation")}
     for at, collation in named.items():

@@ -107,7 +107,7 @@ def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
 def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
     """Estimate every pair of levels of two factors for which all four corners were measured.
 
-    Of interactions that a fraction aliases, only the first is returned.
+    Returns only the first of interactions that a fraction aliases.
     """
     values, base = epoch_values(analysis), design.levels[analysis.baseline]
     found = []

@@ -71,7 +71,7 @@ class EpochEstimates:
 def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
     """Reduce one epoch to a pair for every cell and contender.
 
-    With several rounds, a contender is compared with the baseline of its own round.
+    With several rounds, a contender is compared with the baseline of the same round.
     """
     order = {cell: i for i, cell in enumerate(dict.fromkeys(epoch.slices["cell"]))}
     needed = epoch.slices.select("cell", "arm", "block", "start_ns", "length_ns", "busy_ns", "connections", "events")

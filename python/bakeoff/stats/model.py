@@ -45,7 +45,7 @@ class Word(StrEnum):
 
 
 class Interval(Frozen):
-    """A two-sided interval of a log ratio; both ends None while n is too small."""
+    """A two-sided interval of a log ratio; both ends are None if n is too small."""
 
     low: float | None
     high: float | None

@@ -105,7 +105,7 @@ pub(super) struct CurrentSlice {
 pub(super) struct Event {
     /// The last reading of the clock: end of the last event, start of the next [ns].
     pub(super) boundary_ns: Cell<u64>,
-    /// Where the latency begins: the intended start in an open loop, else the start [ns].
+    /// Start of the latency: the intended start in an open loop, else the start [ns].
     pub(super) origin_ns: Cell<u64>,
     pub(super) in_window: Cell<bool>,
     pub(super) counted: Cell<bool>,
