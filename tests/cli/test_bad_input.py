@@ -341,7 +341,7 @@ def test_a_killed_engine_costs_an_epoch_and_ctrl_c_ends_with_the_interval_and_a_
     assert ran.code == 130
     assert "epoch 1 is discarded for all arms: the engine ended unexpectedly" in ran.err
     assert "ratio" in ran.out
-    assert "NOT FINISHED: It was ended by hand" in ran.out
+    assert "NOT FINISHED: The run was stopped by hand" in ran.out
     (run,) = shell.runs
     assert (run / "analysis.json").exists()
     assert (run / "report.html").exists()

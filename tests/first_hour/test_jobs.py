@@ -77,7 +77,7 @@ def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed,
     assert seen.code == 0 and too_wide(seen, shell) == [], seen.screen
     assert "libjemalloc" in seen.screen and "SETTINGS:" not in seen.screen
 
-    seen = typed("bakeoff compare -2 -1", inside=True)
+    seen = typed("bakeoff compare latest-1 latest", inside=True)
     assert seen.code == 0 and too_wide(seen, shell) == []
     lines = seen.screen.splitlines()
     assert [line.split(":")[0] for line in lines[:2]] == ["run 1", "run 2"]
@@ -85,7 +85,7 @@ def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed,
     assert head[:6] == ["cell", "what", "run", "1", "run", "2"]
     assert [line.split()[:2] for line in lines if line.startswith("mine/2")] == [["mine/2", "A"]]
 
-    walked("bakeoff report -1 --format csv -O r.csv", "bakeoff report -1 --format json -O r.json", inside=True)
+    walked("bakeoff report latest --format csv -O r.csv", "bakeoff report latest --format json -O r.json", inside=True)
     (row,) = csv.DictReader(files.joinpath("r.csv").read_text().splitlines())
     assert row["cell"] == "mine/2" and float(row["ratio"]) > 0
     assert json.loads(files.joinpath("r.json").read_text())["comparisons"][0]["cell"] == "mine/2"

@@ -54,7 +54,7 @@ def test_slips_are_named_with_a_remedy(walked):
         f"bakeoff duel {TWO} --budget 20s",
         "bakeoff duel mysql://a@h/ mysql://a@h/",
         "bakeoff plan charset-colation",
-        "bakeoff report -1",
+        "bakeoff report latest",
         "bakeoff runs rm latest",
         "bakeoff server rm mysql:5.1",
         inside=True,
@@ -96,10 +96,14 @@ def test_a_duel_and_what_is_left_of_it(typed, walked, shell):
 
     listed = typed("bakeoff list runs", inside=True).screen.splitlines()
     assert listed[0].split() == ["run", "age", "epochs", "size", "verdict", "question"]
-    assert re.fullmatch(rf"-1 +\d+ (s|min) +\d +[\d.]+ kB +INCONCLUSIVE +{TWO.replace(' ', ' against ')}", listed[2])
+    assert re.fullmatch(
+        rf"latest +\d+ (s|min) +\d +[\d.]+ kB +INCONCLUSIVE +{TWO.replace(' ', ' against ')}", listed[2]
+    )
     markdown = typed("bakeoff report latest --format md", inside=True).screen.splitlines()
     assert markdown[0] == "# Is mysql:8.0.15 (B) faster than mysql:8.0.15 (A)?"
-    walked("bakeoff report -1", "bakeoff report -2", "bakeoff runs rm -1", "bakeoff list runs", inside=True)
+    walked(
+        "bakeoff report latest", "bakeoff report latest-1", "bakeoff runs rm latest", "bakeoff list runs", inside=True
+    )
 
 
 @pytest.mark.server

@@ -45,7 +45,10 @@ PAIR = (SERVER, SERVER)
         ((SERVER, "mysql://root@127.0.0.1:1/"), "is a running server"),
         ((*PAIR, "--rand-type=zipfian"), "Write -o rand_type=VALUE."),
         (("--study", "nowhere.yaml"), "nowhere.yaml"),
-        (("--study", "ci.yaml", "mysql:8.0"), "two servers. Example: bakeoff gate --study ci.yaml mysql:5.7 mysql:8.0"),
+        (
+            ("--study", "ci.yaml", "mysql:8.0"),
+            "two servers are required. Example: bakeoff gate --study ci.yaml mysql:5.7 mysql:8.0",
+        ),
         (("--study", "charset-collation", "-w", "tpcc"), "with --study the file says what --workload would"),
         (("--study", "charset-collation", *PAIR), "varies beside the servers that were named"),
         ((*PAIR, "--on-unclear", "maybe"), "'maybe'"),
@@ -263,7 +266,7 @@ def test_ctrl_c_reports_what_is_known_and_exits_with_130(shell):
     out = process.stdout.read()
     assert process.wait(timeout=120) == ExitCode.INTERRUPTED, err
     watcher.join()
-    assert "The gate cannot tell" in out and "It was ended by hand" in out
+    assert "The gate cannot tell" in out and "The run was stopped by hand" in out
     assert "Traceback" not in "".join(err) and shell.left_behind() == []
 
 

@@ -211,8 +211,8 @@ def test_a_pull_has_no_limit_and_ends_when_the_run_is_ended(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("error", [ServerError("docker did not end within 180 s."), KeyboardInterrupt()])
 def test_the_container_of_an_initialisation_that_is_broken_off_is_removed(tmp_path, monkeypatch, work, error):
-    def run(argv, *_, **__):
-        begun.extend(argv)
+    def run(launch, **_):
+        begun.extend(launch.argv)
         raise error  # its client was ended, and nothing else
 
     begun = []

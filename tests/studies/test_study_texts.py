@@ -233,7 +233,7 @@ def test_a_workload_without_the_option_is_reported(shell, inside):
         (
             "mysql:8.0.15",
             "{page_size: 8k, key_block_size: 16, row_format: compressed}",
-            "key_block_size 16 is more than a page",
+            "key_block_size 16 exceeds innodb_page_size",
         ),
         ("mysql:8.0.15", "engine: rocksdb", "does not include MyRocks (engine rocksdb)"),
         ("mysql:5.7.22", "column_collation: utf8mb4_0900_ai_ci", "has no collation utf8mb4_0900_ai_ci"),

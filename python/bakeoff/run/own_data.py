@@ -127,7 +127,7 @@ def load_dump(
         if error.code in ("sql_error", "script_error"):
             error.hint = "The dump was read up to there; nothing of it is kept."
         raise
-    found.names = marks.names | found.names
+    found.names.update(marks.names | found.names)
     _note(found, label, listener)
     return Loaded(databases=databases_of(server), translated=found.names)
 

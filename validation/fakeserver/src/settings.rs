@@ -64,6 +64,7 @@ fn variables(facts: &SessionFacts) -> Vec<(&'static str, Value)> {
         ("lower_case_table_names", Value::Integer(0)),
         ("max_allowed_packet", Value::Integer(MAX_ALLOWED_PACKET_BYTES as i64)),
         ("performance_schema", Value::Integer(0)),
+        ("port", Value::Integer(0)),
         ("read_only", Value::Integer(0)),
         ("sql_mode", text("STRICT_TRANS_TABLES")),
         ("time_zone", text("SYSTEM")),
