@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]  # `validation` is not installed
 
 import record
-from bakeoff.captures import make_capture
 from bakeoff.engine import Engine
+from bakeoff.replay.captures import make_capture
 from validation.fake_server import FakeServer
 
 PER_S, CONNECTIONS, LIMIT_US = 10_000, 16, 1_000.0

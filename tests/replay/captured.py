@@ -5,8 +5,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakeoff.captures import capture_totals, make_capture
 from bakeoff.engine import engine_path
+from bakeoff.replay.captures import capture_totals, make_capture
 
 
 @dataclass(frozen=True)

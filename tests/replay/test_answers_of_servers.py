@@ -7,9 +7,9 @@ from contextlib import ExitStack, closing
 import pytest
 
 from bakeoff import servers
-from bakeoff.captures import capture_events, capture_totals
 from bakeoff.engine import engine_path
 from bakeoff.replay.answers import AnswersPass
+from bakeoff.replay.captures import capture_events, capture_totals
 from bakeoff.replay.sessions import Sessions
 from bakeoff.spec import parse_server
 

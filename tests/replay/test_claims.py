@@ -6,8 +6,8 @@ from contextlib import ExitStack
 import pytest
 
 from bakeoff import servers
-from bakeoff.captures import capture_totals
 from bakeoff.engine import ArmAddress, Engine
+from bakeoff.replay.captures import capture_totals
 from bakeoff.replay.digests import digest_times
 from bakeoff.spec import parse_server
 from bakeoff.stats.model import Stop

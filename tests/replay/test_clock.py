@@ -2,9 +2,9 @@
 
 import pytest
 
-from bakeoff.captures import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
+from bakeoff.replay.captures import make_capture
 from bakeoff.replay.measuring import MEASURING, _Work, capture_facts, chunk_events
 from bakeoff.spec import Workload
 from bakeoff.spec.study import Placement

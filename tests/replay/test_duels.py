@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from bakeoff import servers
-from bakeoff.captures import make_capture
+from bakeoff.replay.captures import make_capture
 from bakeoff.results import open_run
 from bakeoff.spec import parse_server
 from bakeoff.stats.model import Analysis

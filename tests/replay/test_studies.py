@@ -2,10 +2,10 @@
 
 import pytest
 
-from bakeoff.captures import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.replay import command as replay
+from bakeoff.replay.captures import make_capture
 from bakeoff.replay.measuring import capture_facts
 from bakeoff.replay.workload import is_capture
 from bakeoff.results import RunDirectory

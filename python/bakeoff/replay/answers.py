@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bakeoff.captures import capture_events, make_capture
 from bakeoff.replay.answer_rules import (
     Answers,
     Compared,
@@ -25,6 +24,7 @@ from bakeoff.replay.answer_rules import (
     shape_of,
     volatile_words,
 )
+from bakeoff.replay.captures import capture_events, make_capture
 from bakeoff.replay.sessions import (
     TOO_LONG,
     Event,

@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bakeoff.captures import capture_events, capture_totals
 from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.plan.epochs import rounds
 from bakeoff.plan.workloads import database_on, kind_of
 from bakeoff.replay.answer_rules import DOCUMENT, Answers, merged
 from bakeoff.replay.answers import NO_SUCH_TABLE, SESSION_WORDS, AnswersPass, first_word
+from bakeoff.replay.captures import capture_events, capture_totals
 from bakeoff.replay.sessions import STATEMENT_LIMIT_S
 from bakeoff.replay.workload import WORKLOAD
 from bakeoff.results import RunDirectory

@@ -12,12 +12,12 @@ from pydantic import Field
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
-from bakeoff.captures import capture_totals, make_capture, make_capture_of
 from bakeoff.cli.commands import Group
 from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_sentence
 from bakeoff.errors import SpecError
 from bakeoff.replay.capture_view import capture_view
+from bakeoff.replay.captures import capture_totals, make_capture, make_capture_of
 from bakeoff.replay.kept_statements import KeptIn, kept_statements
 from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
 from bakeoff.servers import RemoteServer

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from bakeoff.captures import UnknownFormatError, capture_totals, make_capture
 from bakeoff.cli.arguments import DataOptions, Format, Output, Verdict
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins, study_of
 from bakeoff.cli.options import Take, command
@@ -18,6 +17,7 @@ from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import HostError, SpecError
 from bakeoff.replay.capture_command import reading
 from bakeoff.replay.capture_view import capture_view
+from bakeoff.replay.captures import UnknownFormatError, capture_totals, make_capture
 from bakeoff.replay.measuring import CaptureFacts, capture_facts
 from bakeoff.replay.prune import capture_lock
 from bakeoff.replay.workload import is_capture

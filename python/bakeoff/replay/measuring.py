@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from bakeoff.captures import capture_events, capture_totals
 from bakeoff.engine import Measurement, Message
 from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
+from bakeoff.replay.captures import capture_events, capture_totals
 from bakeoff.run.measuring import CellRun, Measuring
 from bakeoff.spec import Study, Workload
 from bakeoff.units import format_duration
