@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from plain_analysis import plain_analysis
 from profiled import add_profiles
-from synthetic import HOST, Truth, duel_study, make_run
+from synthetic import HOST, Truth, make_run
+from two_settings import options_study, slower
 
 from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.explain.after_verdict import Explaining, require_explainable
@@ -20,24 +21,7 @@ from bakeoff.spec import parse_server
 from bakeoff.stats.model import Estimate, Interval
 
 CELL = "oltp_read_only/4"
-BASELINE = "mysql:8.0,sort_buffer_size=4M,innodb_flush_method=fsync"
-CONTENDER = "mysql:8.0,sort_buffer_size=32K,innodb_flush_method=O_DIRECT"
 LOG, MUTEX = "wait/io/file/innodb/innodb_log_file", "wait/synch/mutex/innodb/trx_sys_mutex"
-
-
-def options_study():
-    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
-    arms = [
-        arm.model_copy(update={"server": parse_server(text), "label": label, "data": study.baseline.data})
-        for arm, text, label in zip(study.arms, (BASELINE, CONTENDER), ("large sort buffer", "small one"), strict=True)
-    ]
-    return study.model_copy(update={"arms": tuple(arms)})
-
-
-def slower(folder):
-    study = options_study()
-    run = make_run(folder, study, truth=Truth(effect={"B": -0.3}))
-    return run, plain_analysis(run, study)
 
 
 def outcome(epoch):

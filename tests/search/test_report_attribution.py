@@ -2,36 +2,16 @@
 
 import pytest
 from plain_analysis import plain_analysis
-from synthetic import HOST, Truth, duel_study, make_run
+from synthetic import HOST, Truth, make_run
+from two_settings import options_study, slower
 
 from bakeoff.errors import BakeoffError
 from bakeoff.report import build_view, render_markdown
 from bakeoff.search.attribution import DOCUMENT, FOLDER, differing, search_study
 from bakeoff.search.bisection import arm_with
 from bakeoff.search.model import Search, Setting
-from bakeoff.spec import parse_server
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
-
-BASELINE = "mysql:8.0,sort_buffer_size=4M,innodb_flush_method=fsync"
-
-
-CONTENDER = "mysql:8.0,sort_buffer_size=32K,innodb_flush_method=O_DIRECT"
-
-
-def options_study():
-    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
-    arms = [
-        arm.model_copy(update={"server": parse_server(text), "label": label, "data": study.baseline.data})
-        for arm, text, label in zip(study.arms, (BASELINE, CONTENDER), ("large sort buffer", "small one"), strict=True)
-    ]
-    return study.model_copy(update={"arms": tuple(arms)})
-
-
-def slower(folder):
-    study = options_study()
-    run = make_run(folder, study, truth=Truth(effect={"B": -0.3}))
-    return run, plain_analysis(run, study)
 
 
 def cells_of(view, table):

@@ -143,7 +143,7 @@ def _print(seen: Forecast) -> None:
 
 def _smallest_budget(seen: Forecast) -> str:
     if seen.study.has_running_server:
-        return "; a running server is not restarted, so there will be no verdict"
+        return "; a running server is not restarted, so it gets no verdict"
     small = " is too small" if seen.is_too_small else ""
     return f"{small}; a verdict takes about {format_duration(seen.plan.budget_needed_s)} or more"
 
