@@ -275,7 +275,7 @@ class EpochCost:
 
 @dataclass(frozen=True)
 class EpochTime:
-    """How long epochs take here: the overhead of each, and wall seconds a planned second of measuring takes."""
+    """Overhead of an epoch, and wall seconds per planned second of measuring, on this machine."""
 
     overhead_s: float
     wall_per_planned: float

@@ -71,7 +71,7 @@ class Load(TypedDict):
 
 
 class ServerCounts(Frozen):
-    """TPC-C's transactions by a server's own count; `next_order_ids` is the sum of D_NEXT_O_ID over all districts."""
+    """TPC-C transactions as the server counts them; `next_order_ids` is the sum of D_NEXT_O_ID over all districts."""
 
     next_order_ids: int
     commits: int

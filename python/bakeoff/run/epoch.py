@@ -317,9 +317,9 @@ class Epoch:
         until: Callable[[list[SliceMessage]], bool] | None = None,
         on_slice: Callable[[SliceMessage], None] | None = None,
     ) -> Measurement:
-        """Have the engine measure a cell for so many blocks, or else seconds, or less if `until` says so.
+        """Have the engine measure a cell for a number of blocks or of seconds; `until` may end it sooner.
 
-        `seeds` are those of the order and of the keys. Returns nothing measured if there is nothing to run.
+        `seeds` fix the order and the keys. Returns an empty measurement if there is nothing to run.
         """
         cell, slices = run.cell, run.slices
         fields = measuring_of(cell.script).request(run)

@@ -39,7 +39,7 @@ _SETUPS_FILE, _SOURCES_FILE = "setups.json", "sources.json"
 
 @dataclass(frozen=True)
 class Before:
-    """What a run holds already, besides its finished epochs.
+    """What an interrupted run already has, besides its finished epochs.
 
     Attributes:
         plan: None if it is new, or was killed before there was one.
