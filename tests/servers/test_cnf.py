@@ -152,17 +152,16 @@ def test_the_options_of_included_files_are_asked_for(including):
     assert {"back_log", "loose_a", "loose_after"} <= set(spec.cnf_options)
 
 
-def test_a_file_that_is_not_there_and_files_that_include_themselves_are_passed_over(tmp_path):
-    asked = options_in(tmp_path, "[mysqld]\n!include none.cnf\n!include my.cnf\n!other\nback_log = 80\n")
+def test_a_file_that_is_not_there_is_passed_over(tmp_path):
+    asked = options_in(tmp_path, "[mysqld]\n!include none.cnf\n!other\nback_log = 80\n")
     assert asked.options == {"back_log": "80"} and not asked.problems
     assert any("my.cnf:2: !include none.cnf is ignored: there is no such file" in note for note in asked.notes)
-    assert any("more than 10 files include one another" in note for note in asked.notes)
 
 
 def test_a_folder_that_includes_itself_is_one_line_and_no_hang(tmp_path):
     for name in ("a", "b", "my"):
         (tmp_path / f"{name}.cnf").write_text("[mysqld]\n!includedir .\n")
-    with pytest.raises(SpecError, match=r"\.cnf:2: more than 1000 files are included"):
+    with pytest.raises(SpecError, match=r"\.cnf:2: more than 10 files include one another"):
         read_cnf(tmp_path / "my.cnf", NEW)
 
 

@@ -17,7 +17,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _POLL_S = 0.25
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")  # its thread forks all children
 _AIO_LIMIT = "The kernel's limit for asynchronous I/O is reached: raise fs.aio-max-nr, or stop other servers."
 _DISK_FULL = "The disk of {folder} is full: free some space, or set XDG_CACHE_HOME."
 _ADVICE = {
@@ -192,7 +192,7 @@ def spawn(
             )
 
     try:
-        return _on_spawner_thread(start)
+        return _SPAWNER.submit(start).result()
     except OSError as problem:
         raise ServerError(f"{launch.argv[0]} could not be started: {problem.strerror}.") from None
 
@@ -275,15 +275,3 @@ def in_memory(text: str) -> Iterator[int]:
         file.write(text)
         file.seek(0)
         yield file.fileno()
-
-
-_spawners: dict[int, ThreadPoolExecutor] = {}  # by process id, because a thread does not survive a fork
-_spawners_lock = threading.Lock()
-
-
-def _on_spawner_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Run `start` on the one thread that forks all children."""
-    with _spawners_lock:
-        if os.getpid() not in _spawners:
-            _spawners[os.getpid()] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")
-    return _spawners[os.getpid()].submit(start).result()
