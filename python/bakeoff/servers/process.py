@@ -18,10 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -266,6 +268,12 @@ def last_line(text: str) -> str:
 def advice(log: str, folder: Path) -> str:
     """Return what to do about the usual complaints in the log of a mysqld, or an empty text."""
     return next((hint.format(folder=folder) for complaint, hint in _ADVICE.items() if complaint in log), "")
+
+
+def how_to_install(library: str) -> str:
+    """Return the command that installs a shared library, or an empty text if its package is unknown."""
+    package = tomllib.loads(files("bakeoff.servers").joinpath("packages.toml").read_text("utf-8")).get(library)
+    return f"Run: apt-get install {package}" if package else ""
 
 
 @contextlib.contextmanager
