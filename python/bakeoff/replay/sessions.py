@@ -163,8 +163,7 @@ _LEAD = rb"(?:\s|/\*M?!\d*|/\*(?!M?!).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
 _READ_WRITE = re.compile(_LEAD + rb"start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(_LEAD + rb"set\s+(?!timestamp)", re.IGNORECASE | re.DOTALL)
 _USE = re.compile(_LEAD + rb"use\b", re.IGNORECASE | re.DOTALL)
-_LOCK = re.compile(_LEAD + rb"lock\s+tables?\b(?!.*\bunlock\s+tables?\b)", re.IGNORECASE | re.DOTALL)
-_UNLOCK = re.compile(_LEAD + rb"(?:unlock\s+tables?|begin|start\s+transaction)\b", re.IGNORECASE | re.DOTALL)
+_LOCK = re.compile(_LEAD + rb"lock\s+tables?\b[^;]*;?\s*\Z", re.IGNORECASE | re.DOTALL)
 _BARE_VALUE = re.compile(r"-?\d+|default|null|true|false|on|off", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
 
@@ -209,11 +208,6 @@ class Sessions:
     def in_transaction(self, event: Event) -> bool:
         session = self._open.get(connection_of(event))
         return session is not None and session.in_transaction
-
-    @property
-    def locking(self) -> int | None:
-        """The connection that has tables locked, or None. Every other connection may have to wait for it."""
-        return next((number for number, session in self._open.items() if session.locked), None)
 
     def run(self, event: Event, sql: bytes) -> Reply:
         """Run a statement in its connection's session; raises ServerError if the server is gone."""
@@ -294,8 +288,6 @@ class _Session:
         self._schema: str | None = None
         self._second = 0
         self.lost = False
-        self.locked = False
-        """It has tables locked by LOCK TABLES."""
         state = dict(event.get("session") or {})
         for name, value in sorted(state.items(), key=lambda item: _SET_FIRST.get(item[0], len(_SET_FIRST))):
             self._set(str(name), str(value))
@@ -326,6 +318,8 @@ class _Session:
     def run(self, sql: bytes) -> Reply:
         if self._read_only and _READ_WRITE.match(sql):
             sql = b"START TRANSACTION"
+        if _LOCK.match(sql):  # one statement runs at a time, so others would wait in vain for the lock
+            sql = b"COMMIT"
         reply = Reply()
         thread = self._connection.thread_id()
         try:
@@ -349,10 +343,6 @@ class _Session:
             self._set_own()
         elif _USE.match(sql):
             self._schema = None
-        elif not reply.errno and _LOCK.match(sql):
-            self.locked = True
-        elif not reply.errno and _UNLOCK.match(sql):
-            self.locked = False
         return reply
 
     def _set_own(self) -> None:
