@@ -73,10 +73,8 @@ class _Digest:
 class AnswersPass:
     """The untimed pass over one capture.
 
-    Args:
-        servers: by arm, the baseline first.
-        databases: by arm, the default for statements whose schema is unknown; "" for none.
-        reads_only: run only plain reads, in read-only sessions.
+    `servers` and `databases` are by arm, the baseline first. A database is the default for statements whose schema is
+    unknown, "" for none. With `reads_only`, only plain reads run, in read-only sessions.
     """
 
     def __init__(
@@ -295,7 +293,7 @@ _CAN_EXPLAIN = (*READS, "UPDATE", "DELETE", "REPLACE", "INSERT")
 
 
 def plans_of(log: Path, servers: Mapping[str, Server]) -> dict[str, Any]:
-    """Explain the most frequent statements of a general log on these servers, without running anything that writes.
+    """Explain the most frequent statements of a general log, without running anything that writes.
 
     Returns `statements` and `counts` by digest, in the form of explain's `CellPlans`.
     """

@@ -26,8 +26,7 @@ LIMIT_LEAST_S = 10.0
 def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
     """Run the untimed pass for every capture of a study, on servers started from its first load; write `answers.json`.
 
-    Does nothing without captures, or if a resumed run has the document already. Raises SpecError if every statement
-    fails on every server.
+    Raises SpecError if every statement fails on every server.
     """
     study = tools.study
     captures: dict[str, Workload] = {}  # by path: one may be measured at several speeds, or with its writes and without
@@ -89,7 +88,6 @@ def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
 
 @contextlib.contextmanager
 def _started(tools: EpochTools, arms: Sequence[str]) -> Iterator[dict[str, Server]]:
-    """Start these arms' servers from the first load and remove them afterwards; use running servers as they are."""
     setups = {setup.arm.name: setup for setup in tools.setups if setup.arm.name in arms}
     created: dict[str, Instance] = {}
     tools.listener.stage("starting servers to compare their answers")
