@@ -98,7 +98,7 @@ class Server:
 
 
 def test_a_type_that_one_server_alone_can_compare_is_no_difference(tmp_path):
-    """JSON is a text on MariaDB, and has a type of its own on MySQL."""
+    """JSON is text on MariaDB and a separate type on MySQL."""
     arms = arms_of(tmp_path, "{engine: [innodb, myisam, aria]}")
     mysql, mariadb = (
         ask_tables(Server(("a", "int"), ("j", kind), ("f", "float"), ("g", "point")), ["shop"])

@@ -1,7 +1,7 @@
 """Run the engine that measures on another host, over ssh (docs/how-to/client-on-another-host.md).
 
-The engine's binary is copied there once. `bakeoff-engine drive` then runs at the other end of an ssh connection, and
-`bakeoff.engine.Engine` drives it as if it ran here. Passwords travel in the engine's standard input, inside ssh.
+The engine's binary is copied there once. `bakeoff-engine drive` then runs at the other end of an ssh connection.
+Passwords travel in its standard input, inside ssh.
 """
 
 import contextlib
@@ -111,10 +111,7 @@ class ClientHost:
 
     @classmethod
     def connect(cls, study: Study, listener: Listener, stop: threading.Event) -> "ClientHost":
-        """Copy the engine and the study's own files to the host, and measure the network to it.
-
-        HostError if ssh cannot reach the host, or the engine does not run there or cannot reach this machine.
-        """
+        """Copy the engine and the study's own files to the host, and measure the network to it."""
         assert study.client
         client = cls(study.client, listener, stop)
         listener.stage(f"connecting to {client.name}")
@@ -142,7 +139,6 @@ class ClientHost:
         return Access(address, THIS_MACHINE.clients if client == THIS_MACHINE.address else (client,))
 
     def engine(self, *, stop: threading.Event, on_log: Callable[[str], None]) -> Engine:
-        """Start an engine on the host."""
         command = f"exec {shlex.quote(self._engine)} drive --silence-limit {_SILENCE_S}"
         if self._lua_path:
             command = f"LUA_PATH={shlex.quote(f'{self._lua_path};')}; export LUA_PATH; {command}"
@@ -246,7 +242,6 @@ class ClientHost:
             )
 
     def _servers_address(self, facts: dict[str, str]) -> str:
-        """The address of this machine that the host sees the ssh connection come from."""
         address = facts.get("connection", "").partition(" ")[0]
         ours = {each.address for every in psutil.net_if_addrs().values() for each in every}
         if not address or "%" in address or address not in ours:
@@ -296,7 +291,6 @@ class ClientHost:
 
 
 def ssh_command() -> list[str]:
-    """Return `$BAKEOFF_SSH`, split as a shell splits words, or `ssh`."""
     return shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
 
 

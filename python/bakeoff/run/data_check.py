@@ -1,8 +1,7 @@
 """Check that all arms hold the same rows (docs/reference/method.md).
 
-Queries on every table must return the same on every arm. Text is compared as utf8mb4, however it is stored. Times and
-floating-point columns are skipped: scripts fill the former at load time, versions print the latter differently. So are
-JSON (text on MariaDB), BIT and geometry.
+Text is compared as utf8mb4, however it is stored. Skipped are times (scripts fill them at load time), floating-point
+numbers (versions print them differently), JSON (text on MariaDB), BIT and geometry.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ class _Column:
 
     @property
     def comparable(self) -> str | None:
-        """Return an expression that is the same however the column is stored; None if there is none."""
+        """An expression that is the same however the column is stored; None if there is none."""
         if self.kind in _TEXTS:
             return f"CONVERT({self.quoted} USING utf8mb4)"
         if self.kind in _BYTES:
@@ -110,7 +109,6 @@ def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: st
 
 
 def other_answers(before: Mapping[str, RowAnswers], now: Mapping[str, RowAnswers]) -> Iterator[tuple[str, str, str]]:
-    """Return answers that differ from what the same arm gave before: table, query name, both answers in words."""
     for arm in [arm for arm in now if arm in before]:
         for table in sorted(before[arm].keys() | now[arm].keys()):
             then, today = before[arm].get(table, {}), now[arm].get(table, {})

@@ -43,7 +43,6 @@ ELSEWHERE = {
     "mysql_storage_engine": "Write --mysql-storage-engine (duel), or engine in the settings of a study.",
     "rand_seed": "Write --seed.",
 }
-"""Options of sysbench that no workload takes, and what to write instead."""
 _EXPECTED = {
     "bool": "on or off",
     "int": "a whole number, with K, M, G or T if need be",
@@ -73,25 +72,18 @@ class UnreliableCountError(Exception):
 
 @dataclass(frozen=True)
 class CellRun:
-    """One measurement of a cell, warm-up included; everything is by arm name.
-
-    Attributes:
-        engines: the storage engine of each arm's tables.
-        changes_nothing: a warm-up, which must leave the data as they are.
-        rates: events per second last seen, by cell and `reads_only`; kept for the whole run.
-        note_once: says a sentence once per run.
-    """
+    """One measurement of a cell, warm-up included; everything is by arm name."""
 
     study: Study
     cell: Cell
     slices: SliceLength
     arms: Mapping[str, Arm]
-    engines: Mapping[str, str]
+    engines: Mapping[str, str]  # storage engines of the tables
     servers: Mapping[str, Server]
     writer: EpochWriter
     rates: MutableMapping[tuple[str, bool], float]
-    note_once: Callable[..., None]
-    changes_nothing: bool = False
+    note_once: Callable[..., None]  # says a sentence once per run
+    changes_nothing: bool = False  # a warm-up
 
     @property
     def workload(self) -> Workload:
@@ -132,7 +124,6 @@ class Measuring:
     """How a kind of workload is measured. This is how Lua scripts are; features override what differs."""
 
     def declared(self, script: str) -> Message | None:
-        """Return the options and commands that a script declares, or None if it is not a script."""
         return declared_by(script)
 
     def resolved(self, study: Study, workload: Workload) -> Workload:
@@ -140,7 +131,6 @@ class Measuring:
         return workload
 
     def check(self, study: Study, workload: Workload) -> None:
-        """Raise SpecError unless the workload can be measured as asked."""
         if workload.speed is not None:
             raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
 
@@ -171,7 +161,6 @@ SCRIPT = Measuring()
 
 
 def measuring_of(script: str) -> Measuring:
-    """Return how a workload's script is measured."""
     feature = kind_of(script).feature
     module = features.part(feature, "measuring") if feature else None
     measuring: Measuring = module.MEASURING if module else SCRIPT
@@ -185,7 +174,6 @@ def resolved(study: Study) -> Study:
 
 
 def check_errors(slices: Sequence[SliceMessage]) -> None:
-    """Raise UnreliableCountError if an arm had more than one error per hundred events."""
     events: Counter[str] = Counter()
     errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for message in slices:
@@ -214,7 +202,6 @@ def takes(script: str) -> Callable[[str], bool]:
 
 
 def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
-    """Return a script's options: the study's tables and sizes, then the workload's options, then the arm's."""
     options: dict[str, Any] = {}
     if declares(workload.script, "options", "table_size"):
         options |= {"tables": study.tables, "table_size": study.table_size}
@@ -224,10 +211,7 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
 
 
 def arm_options(arm: Arm, engine: str, taken: Callable[[str], bool]) -> dict[str, Any]:
-    """Return the options that may differ between arms: how tables are made, and the options of the arm's data.
-
-    `engine` is the storage engine of the arm's tables; `taken` says which options the script takes.
-    """
+    """Return the options that may differ between arms: how tables are made, and the options of the arm's data."""
     options = {"mysql_storage_engine": engine} | _table_options(arm.data)
     return {name: value for name, value in options.items() if taken(name)} | dict(arm.data.options)
 
@@ -243,10 +227,7 @@ def _table_options(data: Data) -> dict[str, str]:
 
 
 def check_workloads(study: Study) -> None:
-    """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
-
-    SpecError names the workload or the option of an arm as its field.
-    """
+    """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent."""
     wanted = study.workloads
     for index, workload in enumerate(wanted):
         with within("workloads", index):
@@ -344,7 +325,6 @@ def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
 
 
 def _normal(value: OptionValue, kind: str) -> str:
-    """Return a value in one spelling."""
     text = str(value).lower()
     if kind == "bool":
         return "off" if text in _OFF else "on"
@@ -370,7 +350,6 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
 
 
 def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None:
-    """Check the options that an arm's data gives to every script."""
     name = f"workload {workload.script}"
     if unknown := first_unknown(_options_of(arm.data), described):
         near = "" if unknown in _OF_SETTINGS else remedy_for(unknown, described)
@@ -403,7 +382,6 @@ def _check_declared_tables(workload: Workload, arm: Arm) -> None:
 
 
 def _check_table_options(workload: Workload, described: Message, arm: Arm, engine: str) -> None:
-    """Refuse a script without the options that make the arm's tables as the study says."""
     names = {option["name"] for option in described["options"]}
     wanted = {"create_table_options": arm.data.declared_table_options}
     if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # the server makes no such tables
@@ -445,7 +423,6 @@ def first_unknown(names: Iterable[str], described: Message) -> str | None:
 
 
 def remedy_for(unknown: str, described: Message) -> str:
-    """Say what to write in place of an option that a script does not have; empty if nothing is known."""
     if unknown in ELSEWHERE:
         return ELSEWHERE[unknown]
     known = [option["name"] for option in described["options"]]
@@ -455,7 +432,6 @@ def remedy_for(unknown: str, described: Message) -> str:
 
 
 def check_value(name: str, value: OptionValue, described: Message) -> None:
-    """Check the value of an option that a script has; SpecError says what it can be."""
     kinds: Mapping[str, str] = {option["name"]: option["type"] for option in described["options"]}
     text = _text(value)
     if name == "rand_type":

@@ -1,7 +1,6 @@
 """Load your own data, from a dump or a running server, not by a script's `prepare` (docs/reference/data.md).
 
-A running server is only read, in one transaction. The result is a dump in mydumper's layout in the cache, which every
-arm loads.
+A running server is only read, in one transaction, into a dump in mydumper's layout in the cache.
 """
 
 import gzip
@@ -41,7 +40,6 @@ from bakeoff.spec.server_name import is_url, url_database, url_password
 from bakeoff.stats.progress import Listener
 
 _SERVER_GONE = frozenset({1053, *range(2000, 2100)})
-"""Errors of a server that stops, and the client's own."""
 # For the largest rows and for functions that the binary log would refuse; both settings end with the server.
 _WHILE_LOADING = ("max_allowed_packet = 1073741824", "log_bin_trust_function_creators = 1")
 
@@ -56,7 +54,6 @@ class OwnData:
 
 
 def own_data(text: str) -> OwnData:
-    """Parse the value of `--data`."""
     if not is_url(text):
         source = str(Path(text).absolute())
         databases = databases_in(source)
@@ -94,7 +91,6 @@ def load_dump(
     threads: int,
     kept: KeptLoad | None = None,
 ) -> Loaded:
-    """Load the arm's dump into its server. With `kept` an interrupted load continues."""
     source, label = setup.arm.data.source, setup.arm.label
     dump = read_dump(source)
     # A database that the dump creates has the character set that the dump says.
@@ -141,7 +137,6 @@ def databases_of(server: Server) -> tuple[str, ...]:
 
 
 def check_source(study: Study) -> None:
-    """Check that each dump exists and holds the database that the study measures."""
     for arm in study.arms:
         source = arm.data.source
         databases = () if not source or is_url(source) else databases_in(source)
@@ -154,7 +149,6 @@ def check_source(study: Study) -> None:
 
 
 def check_databases(study: Study, loaded: Loaded) -> None:
-    """Check that the load filled the database that the study measures."""
     if study.database not in loaded.databases:
         there = ", ".join(loaded.databases) or "no database"
         raise SpecError(
@@ -188,16 +182,12 @@ def sources_of(study: Study) -> list[str]:
 
 
 def with_expected_sizes(study: Study, passwords: Mapping[str, str]) -> Study:
-    """Ask the running servers that supply data for its size, and return the study with it."""
     sizes = {source: _server(source, passwords).data_bytes(url_database(source)) for source in sources_of(study)}
     return _with_data(study, {source: {"source_bytes": size} for source, size in sizes.items()})
 
 
 def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str], stop: threading.Event) -> Study:
-    """Dump every running server that supplies data, and return the study with the dumps in their place.
-
-    `passwords` are by the study's `source`. KeyboardInterrupt if `stop` was set.
-    """
+    """Dump every running server that supplies data, and return the study with the dumps in their place."""
     taken: dict[str, dict[str, Any]] = {}
     for source in sources_of(study):
         folder = cache_root() / "dumps" / f"{url_database(source)}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
@@ -425,7 +415,6 @@ class _Dumper:
         self._write("-schema-triggers", statements)
 
     def _with_session(self, what: str, create: str, mode: str, collation: str) -> list[str]:
-        """Wrap a routine in the SQL mode and collation of the session that created it."""
         if not create:
             raise SpecError(
                 f"data: the account may not read {what} of {self.database}.",

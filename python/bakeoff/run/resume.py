@@ -1,11 +1,10 @@
 """Resume a run that was killed: finished epochs count as they are and are not measured again.
 
-The data is loaded again from the same seeds, because snapshots end with the process that made them. Loads of your own
-data are kept (`bakeoff.run.kept_loads`). That time is not taken from the budget twice. The plan, its slice lengths and
-the memory of the servers stay as they were.
+The data is loaded again from the same seeds, except kept loads of your own data. That time is not taken from the
+budget twice. The plan and the memory of the servers stay as they were.
 
 A run is extended when its end is no longer the one fixed beforehand: it went on after its answer was reported, or its
-budget was changed. Its end was then chosen with results in sight. That is kept in the run directory for a later resume.
+budget was changed. Its end was then chosen with results in sight, which the run directory keeps for a later resume.
 """
 
 import errno
@@ -39,17 +38,11 @@ _SETUPS_FILE, _SOURCES_FILE = "setups.json", "sources.json"
 
 @dataclass(frozen=True)
 class Before:
-    """What an interrupted run already has, besides its finished epochs.
+    """What an interrupted run already has, besides its finished epochs."""
 
-    Attributes:
-        plan: None if it is new, or was killed before there was one.
-        used_s: wall seconds of the budget that went into it.
-        versions: of the servers that were measured, by arm.
-    """
-
-    plan: Plan | None
-    used_s: float
-    versions: Mapping[str, str]
+    plan: Plan | None  # None if it is new, or was killed before there was one
+    used_s: float  # wall seconds of the budget that went into it
+    versions: Mapping[str, str]  # of the servers that were measured, by arm
 
 
 def read_before(run: RunDirectory) -> Before:
@@ -63,7 +56,6 @@ def read_before(run: RunDirectory) -> Before:
 
 
 def _measuring_s(run: RunDirectory) -> float:
-    """Wall seconds of the epochs; hosts measure at the same time, each one epoch after another."""
     by_host: defaultdict[str, float] = defaultdict(float)
     for outcome in map(run.outcome, run.finished_epochs()):
         by_host[outcome.host] += outcome.wall_s
@@ -71,19 +63,12 @@ def _measuring_s(run: RunDirectory) -> float:
 
 
 def budget_began(run: RunDirectory, before: Before, began: float) -> float:
-    """Return the `time.monotonic()` at which the budget began, once everything is loaded.
-
-    A resumed run began as long ago as everything in it took: repeated loads count once, loads that were missing count
-    too. `before` is what it held before loading, `began` when loading began.
-    """
+    """Return the `time.monotonic()` at which the budget began; loads that a resumed run repeats count once."""
     return time.monotonic() - read_before(run).used_s if before.used_s else began
 
 
 def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
-    """Return the run's study, with another budget if one is given, and with the builds of its plan.
-
-    SpecError if the study of a file that was named too (`asked`) is another one.
-    """
+    """Return the run's study, with another budget if one is given. SpecError unless it is the one `asked` for."""
     study = run.study()
     if asked is not None:
         asked = _as_begun(resolved(asked), study)
@@ -157,7 +142,6 @@ def check_machine(run: RunDirectory) -> None:
 
 
 def versions_of(setups: Iterable[ArmSetup]) -> dict[str, str]:
-    """Return the version of each arm's binaries, or what a running server says of itself now."""
     found = {}
     for setup in setups:
         if setup.installation:
@@ -168,7 +152,6 @@ def versions_of(setups: Iterable[ArmSetup]) -> dict[str, str]:
 
 
 def check_versions(before: Before, versions: Mapping[str, str]) -> None:
-    """Refuse to mix epochs of two server versions: `mysql:8.0` may mean a newer one today."""
     for arm, version in versions.items():
         measured = before.versions.get(arm)
         # A server appends suffixes: `8.0.15-log`.
@@ -180,7 +163,6 @@ def check_versions(before: Before, versions: Mapping[str, str]) -> None:
 
 
 def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ()) -> dict[str, str]:
-    """Hash each arm's binary and options, without those to leave out; running servers have none."""
     found = {}
     for setup in setups:
         if setup.installation and setup.settings:
@@ -217,7 +199,6 @@ def check_sources(run: RunDirectory, study: Study) -> None:
 
 
 def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) -> Before:
-    """Read what the run holds, after checking that servers and sources are those of its finished epochs."""
     before = read_before(run)
     check_versions(before, versions_of(setups))
     check_setups(run, setup_digests(setups))
@@ -226,7 +207,6 @@ def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) ->
 
 
 def script_digests(study: Study) -> dict[str, str]:
-    """Hash every script and capture of the study that is the user's own file, by path."""
     found = {}
     for script in dict.fromkeys(workload.script for workload in study.workloads):
         if Path(script).is_file():
@@ -243,7 +223,6 @@ def _digests(study: Study) -> Iterator[tuple[str, str]]:
 
 
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:
-    """Store what every server is given, so that a resumed run gives the same."""
     run.write_json(_MEMORY_FILE, asdict(share))
 
 
@@ -252,11 +231,7 @@ def kept_memory(run: RunDirectory) -> MemoryShare | None:
 
 
 def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
-    """Store why a run is extended, if its end is no longer the one fixed beforehand.
-
-    Call it before a further epoch is measured, while the last analysis is still in the directory. `goes_on` if further
-    epochs will be measured; without them a run that its budget ended stays as it was.
-    """
+    """Store why a run is extended, before a further epoch is measured. `goes_on` if further epochs will be measured."""
     begun_s, analysis = run.study().budget_s, run.read("analysis.json", Analysis)
     if analysis is not None:
         if not goes_on and analysis.stopped is Stop.BUDGET:

@@ -55,10 +55,7 @@ class Hosts(Protocol):
         """Give an epoch to a host that is free."""
 
     def wait(self) -> EpochDone | None:
-        """Wait for the next epoch that ends and is written; None if hosts have become free meanwhile.
-
-        Interrupted if the user ended the run.
-        """
+        """Wait for the next epoch that ends and is written; None if hosts have become free meanwhile."""
 
     def leave_out(self, host: str) -> bool:
         """Give a host that fails no further epochs; whether others are left."""
@@ -75,7 +72,6 @@ class Joining(Protocol):
 
 
 def joining(share: MemoryShare, loader: Loader, run: RunDirectory, before: Before) -> Joining | None:
-    """Return how arms join the loader's study; None if its question adds none."""
     module = features.part(loader.study.question.kind, "added_arms")
     found: Joining | None = module and module.Joining(share.memory, loader, run, before, set(run.builds()))
     return found
@@ -116,7 +112,7 @@ class ThisMachine:
         return False
 
     def join(self, study: Study) -> None:
-        """Install the study's last arm. If that fails its epochs are discarded; its data is loaded when needed."""
+        """Install the study's last arm. If that fails its epochs are discarded."""
         assert self._joining
         try:
             self._tools = self._joining.with_arm(self._tools, study)
@@ -129,26 +125,19 @@ class ThisMachine:
 
 @dataclass
 class StudyRun:
-    """The loop over epochs, and what it has learnt so far.
-
-    Attributes:
-        begin: `time.monotonic()` at which the budget began.
-        join: gives an arm that has joined the study to the hosts; None if no arms join.
-        plan: None until the first epoch has measured its pilot.
-        history: finished epochs of a resumed run, valid and discarded, ascending.
-    """
+    """The loop over epochs, and what it has learnt so far."""
 
     study: Study
     run_directory: RunDirectory
     hosts: Hosts
     listener: Listener
     stop: threading.Event
-    begin: float
+    begin: float  # `time.monotonic()` at which the budget began
     builds: int
     at_once: int
-    join: Callable[[Study], None] | None = None
-    plan: Plan | None = None
-    history: InitVar[Iterable[EpochData]] = ()
+    join: Callable[[Study], None] | None = None  # gives an arm that has joined the study to the hosts
+    plan: Plan | None = None  # None until the first epoch has measured its pilot
+    history: InitVar[Iterable[EpochData]] = ()  # finished epochs of a resumed run, ascending
 
     def __post_init__(self, history: Iterable[EpochData]) -> None:
         self._rule = rule_of(self.study)
@@ -171,8 +160,7 @@ class StudyRun:
     def run(self) -> Analysis:
         """Measure epochs until the stopping rule ends it; the analysis is written before returning.
 
-        Epochs in flight then are waited for and count, because leaving out the slow ones would be a choice. RunInvalid
-        if no epoch can be used, KeyboardInterrupt if the user ends it before one is finished.
+        Epochs in flight then are waited for and count, because leaving out the slow ones would be a choice.
         """
         self._kinds = kinds_of(self.run_directory.machines())
         decision = self._decide() if self.plan and self._resumed else None
@@ -228,7 +216,6 @@ class StudyRun:
         return settled or len(self._given) < PILOT_EPOCHS
 
     def _begin_epoch(self, decision: Decision | None) -> None:
-        """Draw the next epoch and give it to a host; without a decision everything is measured."""
         if decision and decision.joins and self.plan:
             self._join(self.plan, decision.joins)
         number = next(number for number in self._numbers if number not in self._given)
@@ -259,10 +246,6 @@ class StudyRun:
         self.run_directory.write_json("study.json", begun.with_arms(self.study.arms))
 
     def _take(self, done: EpochDone) -> Decision | None:
-        """Count an epoch that has ended, and ask the stopping rule.
-
-        RunInvalid if its host has had to discard epochs again and again, and there is no other.
-        """
         data = self.run_directory.load_epoch(done.number, whole=False)
         self._count(data)
         self.begin += done.reload_s  # what was loaded again counts once
