@@ -50,9 +50,7 @@ _ARM_FIELDS = (
 )  # fmt: skip
 _FILES = ("script", "capture")  # fields of requests
 
-Message = dict[str, Any]
-"""A request, or what a script declares."""
-
+Message = dict[str, Any]  # A request, or what a script declares
 A = TypeVar("A", Done, Cpus, Probed, Note)
 
 

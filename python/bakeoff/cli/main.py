@@ -53,7 +53,6 @@ def sysbench(context: click.Context) -> None:
 
 @cache
 def app() -> Commands:
-    """The `bakeoff` command with the commands of the core and of the features that are installed."""
     sources = dict(_COMMANDS)
     for module in features.parts("commands"):
         sources |= module.COMMANDS
@@ -84,7 +83,6 @@ def _print_version() -> None:
 
 
 def _install_completion() -> None:
-    """Write the shell's completion script to where it looks for it."""
     shell = Path(os.environ.get("SHELL", "")).name
     places = {
         "bash": ".local/share/bash-completion/completions/bakeoff",

@@ -24,9 +24,7 @@ from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_duration
 
-BUDGET_SHARE = 0.25
-"""Default time for explaining, on top of the run's budget and as a share of it."""
-
+BUDGET_SHARE = 0.25  # default time for explaining, on top of the run's budget and as a share of it
 _EPOCHS_MAX = 6
 # Seconds per arm and cell. With 1,000 samples per CPU second, 1 % of the time is then known to about a seventh.
 _ARM_S, _ARM_MIN_S = 5.0, 1.0

@@ -22,15 +22,9 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.model import Comparison, Estimate, Frozen, Interval, Stop
 
-TIME = "time"
-"""Family of what is time itself."""
-
-NAMED_FROM = 0.3
-"""Share of a time difference that a family must be able to explain to be named as its cause."""
-
-BUSY = "cpu.busy"
-"""Processors kept busy: where the slower arm keeps fewer of them busy it waits."""
-
+TIME = "time"  # family of what is time itself
+NAMED_FROM = 0.3  # share of a time difference that a family must be able to explain to be named as its cause
+BUSY = "cpu.busy"  # processors kept busy: where the slower arm keeps fewer of them busy it waits
 NAMES = {
     "cpu.server_ns": "server CPU",
     "cpu.server.user_ns": "server CPU, user mode",
@@ -52,9 +46,7 @@ NAMES = {
 
 _FLOOR = 0.5  # units that a counter with none is given, so that its logarithm exists
 
-Counters = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]
-"""Epoch -> arm -> cell -> what it cost."""
-
+Counters = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]  # epoch -> arm -> cell -> what it cost
 CostWord = Literal["more", "less", "unclear", "not tested"]
 
 

@@ -25,9 +25,7 @@ _Counted = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-COMPARISONS_MAX = 4
-"""Comparisons that are shown: the first of those that were measured (`Explained.pairs`)."""
-
+COMPARISONS_MAX = 4  # comparisons that are shown: the first of those that were measured (`Explained.pairs`)
 _FUNCTIONS_MAX = 12
 _GROUPS_MAX = 12
 _GROUP_SHARE = 0.02  # of the time of either arm, or of the difference: what a part needs for a line

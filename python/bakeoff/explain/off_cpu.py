@@ -226,9 +226,7 @@ class Fold(Stacks):
 
 
 FILES, LOCK, NETWORK, SLEEP, KERNEL_WAIT = "files and disk", "lock or condition", "network", "sleep", "in the kernel"
-NO_PROCESSOR = "no processor free"
-"""The part of pauses of a thread that could have run."""
-
+NO_PROCESSOR = "no processor free"  # the part of pauses of a thread that could have run
 _LATCHES = "latches and mutexes"  # how it waits, not for what
 _BY_GROUP = {"kernel: files and disk": FILES, "kernel: network": NETWORK, "kernel: memory": KERNEL_WAIT}
 _STATEMENT = frozenset({"dispatch_command", "dispatch_sql_command", "mysql_parse", "mysql_execute_command"})

@@ -20,23 +20,18 @@ from bakeoff.results.epoch_data import CellCounters
 from bakeoff.spec import Frozen
 from bakeoff.stats.interval import Paired
 
-PROFILES = "profile"
-"""Kind of the explaining epochs in which servers are profiled."""
-
+PROFILES = "profile"  # kind of the explaining epochs in which servers are profiled
 PMU_FILE = "pmu.json"
 """An arm's document in such an epoch: cell -> `CellCounters` of the processor, if it has counters."""
 
-PROFILE_FILE = "profile.json.gz"
-"""An arm's document in an explaining epoch: cell -> `Profile`."""
-
+PROFILE_FILE = "profile.json.gz"  # an arm's document in an explaining epoch: cell -> `Profile`
 OFF_CPU = "off-cpu"
 """Kind of the explaining epochs in which the threads' switches are recorded.
 
 An arm has a `PROFILE_FILE` there, too. A sample is then a microsecond in which a thread was off the CPU. Its stack,
 where the thread waited, begins with `SERVING` or `BACKGROUND`, and ends with `PREEMPTED` where it could have run."""
 
-KERNEL = "[kernel]"
-"""Object of functions of the kernel and its modules."""
+KERNEL = "[kernel]"  # object of functions of the kernel and its modules
 
 
 class Function(NamedTuple):
@@ -49,11 +44,8 @@ class Function(NamedTuple):
 SERVING, BACKGROUND = Function("thread of a connection", "[thread]"), Function("other thread", "[thread]")
 """What a stack of `OFF_CPU` begins with: whether its thread ever runs statements."""
 
-PREEMPTED = Function("preempted", "[thread]")
-"""What it ends with where the thread waited for a processor alone."""
-
-Stack = tuple[Function, ...]
-"""Functions from the thread's first one to that which runs."""
+PREEMPTED = Function("preempted", "[thread]")  # what it ends with where the thread waited for a processor alone
+Stack = tuple[Function, ...]  # functions from the thread's first one to that which runs
 
 
 class Profile(Frozen):

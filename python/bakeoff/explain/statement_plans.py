@@ -12,12 +12,8 @@ from bakeoff.results import EpochWriter
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.stats.model import Frozen
 
-PLANS = "plans"
-"""Kind of the explaining epochs in which plans are recorded."""
-
-PLANS_DOCUMENT = "plans.json"
-"""Document of one arm of each round in such an epoch: cell -> `CellPlans`."""
-
+PLANS = "plans"  # kind of the explaining epochs in which plans are recorded
+PLANS_DOCUMENT = "plans.json"  # document of one arm of each round in such an epoch: cell -> `CellPlans`
 _LOG = "statements.log"
 
 

@@ -21,11 +21,8 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.interval import Paired, Unpaired
 from bakeoff.stats.model import Estimate, Frozen
 
-WAITS = "waits"
-"""Kind of the explaining epochs in which waits are recorded."""
-
-WAITS_DOCUMENT = "waits.json"
-"""An arm's document in such an epoch: cell -> `CellWaits`."""
+WAITS = "waits"  # kind of the explaining epochs in which waits are recorded
+WAITS_DOCUMENT = "waits.json"  # an arm's document in such an epoch: cell -> `CellWaits`
 
 
 class CellWaits(Frozen):
@@ -39,8 +36,7 @@ class CellWaits(Frozen):
     missing: tuple[str, ...] = ()
 
 
-_SHARE_LEAST = 0.002
-"""Share of an event's time below which a wait on both arms is not compared."""
+_SHARE_LEAST = 0.002  # share of an event's time below which a wait on both arms is not compared
 
 
 @dataclass(frozen=True)
@@ -120,9 +116,7 @@ def _p_value(values: Sequence[float]) -> float | None:
     return iv.p_value(*iv.moments(values), inflation=1.0) if len(values) >= iv.EPOCHS_MIN_PAIRED else None
 
 
-_IDLE = ("idle", "wait/io/socket/")
-"""Instruments of a thread that has nothing to do."""
-
+_IDLE = ("idle", "wait/io/socket/")  # instruments of a thread that has nothing to do
 _TABLES = {"waits": "wait/%", "stages": "stage/%"}
 ROW_LOCK = "innodb/row lock"
 """Name of the wait for row locks, which the server's status counts and no instrument does."""

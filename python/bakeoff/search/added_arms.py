@@ -20,17 +20,12 @@ from bakeoff.spec import Study
 
 @dataclass(frozen=True)
 class Joining:
-    """What arms that join a study are prepared and loaded with.
-
-    Attributes:
-        loader: its engine is closed.
-        reloads: earlier loads that must be made again; removed once made.
-    """
+    """What arms that join a study are prepared and loaded with."""
 
     memory: ServerMemory
-    loader: Loader
+    loader: Loader  # its engine is closed
     run: RunDirectory
-    reloads: set[str] = field(default_factory=set)
+    reloads: set[str] = field(default_factory=set)  # earlier loads that must be made again; removed once made
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
         """Install the study's last arm and return the tools with it."""
@@ -43,8 +38,7 @@ class Joining:
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
         """Load what these arms lack of a build into the tools' snapshots.
 
-        Returns why an arm cannot be loaded, which discards the epoch, and the wall seconds of repeated loads. Loads for
-        settings are removed after their epoch, since hardly any combination is measured twice.
+        Returns why an arm cannot be loaded, which discards the epoch, and the wall seconds of repeated loads.
         """
         needed = [setup for setup in tools.setups if setup.arm.name in arms]
         if search_of(tools.study).settings:

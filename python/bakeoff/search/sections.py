@@ -22,20 +22,12 @@ _LISTED = 6
 
 
 class Bisected(Frozen):
-    """The answer of a bisection.
-
-    Attributes:
-        named: the first changed build, or the options that matter; None if not decided.
-        nothing: good and bad do not differ.
-    """
-
-    named: tuple[str, ...] | None
-    nothing: bool
+    named: tuple[str, ...] | None  # the first changed build, or the options that matter; None if not decided
+    nothing: bool  # good and bad do not differ
     probabilities: dict[str, float]
 
 
 def believed_of(context: Context) -> Believed | None:
-    """Return the beliefs about builds or options; None if nothing was measured."""
     last_tried = bool(context.outcomes) and context.study.arms[-1].name in context.outcomes[-1].start_order
     skipped = skipped_arms(context.study, context.values, last_tried=last_tried)
     return beliefs_of(context.study, context.values, skipped=skipped)
@@ -68,7 +60,6 @@ def bisection_section(context: Context) -> Section | None:
 
 
 def bisected(context: Context) -> Bisected | None:
-    """Return the answer for programs; None if nothing was measured."""
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return None
@@ -258,7 +249,6 @@ def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Sectio
 
 
 def _not_measured(context: Context, contender: str) -> Prose | None:
-    """List the settings that differ, with the command that tells them apart if it can."""
     baseline = context.arms[context.analysis.baseline]
     try:
         asked = differing(context.study, baseline, context.arms[contender], context.variables)

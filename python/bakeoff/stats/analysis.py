@@ -43,12 +43,8 @@ def analyse(
 ) -> Analysis:
     """Analyse a run. The same input always gives the same analysis.
 
-    Args:
-        epochs: all epochs, in any order; discarded ones are only counted.
-        plan: None to plan again from the study.
-        ended: after ABORTED, EXTENDED and RUNNING only the anytime-valid interval is shown.
-        kinds: kind of machine by host (`bakeoff.results.manifest.kinds_of`).
-        network: between client and servers; None if both were on one machine.
+    `epochs` may be in any order; `plan` is None to plan again from the study. After ABORTED, EXTENDED and RUNNING only
+    the anytime-valid interval is shown. `network` is None if client and servers were on one machine.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)
@@ -194,15 +190,7 @@ _OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
 
 @dataclass
 class Reduced:
-    """The epochs of a run without their slices, so that many fit in memory.
-
-    Attributes:
-        history, epochs: the valid epochs; `epochs` keeps only quantiles of histograms.
-        sums, waits, windows: `arm_sums`, `long_waits` and `windows` of every valid epoch.
-        discarded: reasons by epoch.
-        undeclared: by contender, settings that differed in any epoch.
-        changes: by (cell, arm), variables that changed while the cell was measured.
-    """
+    """The epochs of a run without their slices, so that many fit in memory."""
 
     history: list[EpochEstimates] = field(default_factory=list)
     epochs: list[EpochData] = field(default_factory=list)
@@ -230,9 +218,7 @@ class Reduced:
         self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
         quantiles = [_quantiles(row) for row in epoch.histograms]
         self.epochs.append(
-            replace(
-                epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, server_counts={}, failures=[]
-            )
+            replace(epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, failures=[])
         )
 
     def _compare(self, variables: Mapping[str, Mapping[str, str]], study: Study) -> None:
@@ -251,7 +237,6 @@ class Reduced:
 
 
 def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
-    """Reduce all epochs of a run, in any order."""
     run = Reduced()
     for epoch in epochs:
         run.add(epoch, study)
@@ -262,7 +247,6 @@ def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
 
 
 def stacked(frames: Sequence[Frame], *by: str) -> Frame:
-    """Stack frames, sorted by columns; without frames, an empty one."""
     return Frame.concat(frames).sort(*by) if frames else Frame({})
 
 

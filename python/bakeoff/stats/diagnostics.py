@@ -1,7 +1,4 @@
-"""Diagnostics that raise flags, and the end of a warm-up. No verdict depends on them.
-
-docs/reference/method.md ("The flags in full") explains each.
-"""
+"""Diagnostics that raise flags (docs/reference/method.md), and the end of a warm-up. No verdict depends on them."""
 
 import json
 import math
@@ -40,9 +37,8 @@ _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772,
 def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
     """Estimate how much faster an arm is right after itself than after another arm.
 
-    A loss that both arms share nearly cancels in their ratio. What they lose differently stays in it, in proportion to
-    the slices that follow another arm. Epochs with shorter slices are left out, because a run doubles its slices when
-    it finds carry-over. The t intervals have 95% over both estimates of all `comparisons` together.
+    Epochs with shorter slices are left out, because a run doubles its slices when it finds carry-over. The t intervals
+    have 95% over both estimates of all `comparisons` together.
     """
     longest_s = max((pair.slice_s for pair in pairs), default=0.0)
     pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
@@ -55,10 +51,7 @@ def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryO
 
 
 def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
-    """Estimate D of the first half of an epoch minus D of the second; None below two epochs.
-
-    The t interval has 95% over all `comparisons` of the run together.
-    """
+    """Estimate D of the first half of an epoch minus D of the second; None below two epochs."""
     return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=iv.ALPHA_T / comparisons)
 
 
@@ -177,8 +170,7 @@ def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
     Throughput is never steady on a shared machine, so arms are compared within blocks. Before `planned_s` seconds,
     every arm's log ratio to the first, plus two standard errors, must have moved by less than 1.5% between the last two
     seconds. Later the warm-up continues while an arm has moved by more than 1.5% plus two standard errors between the
-    last two windows of 0.5, 1 or 2 s. A ratio may rise and fall again, as while a server builds its adaptive hash
-    index.
+    last two windows of 0.5, 1 or 2 s.
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
     if end_s < planned_s:
@@ -229,10 +221,7 @@ def long_waits(epoch: EpochData) -> Frame:
 
 
 def stalls(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
-    """Flag servers, by (cell, arm), that neither answered nor used their usual CPU for a second or more.
-
-    The usual CPU is the median of the epochs' medians. `sums` and `waits` are the stacked `arm_sums` and `long_waits`.
-    """
+    """Flag servers, by (cell, arm), that neither answered nor used their usual CPU for a second or more."""
     if not len(waits):
         return {}
     arms = sums.by("cell", "arm")
@@ -270,15 +259,7 @@ _SPINS = (
 
 
 class TwoStates(Frozen):
-    """An arm that alternated between a fast and a slow state in one cell, each for seconds at a time.
-
-    The cause may be threads that spin above some load, or connections whose threads the kernel moves.
-
-    Attributes:
-        fast_tps, slow_tps: mean throughput of the two groups of windows, events/s.
-        slow_share: share of windows in the slow state.
-        threads: server threads and the CPUs that they used more in the slow state, most first.
-    """
+    """An arm that alternated between a fast and a slow state in one cell, each for seconds at a time."""
 
     cell: str
     arm: str

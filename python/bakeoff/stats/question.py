@@ -1,7 +1,4 @@
-"""How a question steers its measurement: when measuring ends, and which arms the next epoch measures.
-
-The core asks for a verdict. Other questions are `QUESTION` in a feature's `question.py`.
-"""
+"""How a question steers its measurement. The core's is a verdict; others are in a feature's `question.py`."""
 
 from typing import Protocol
 
@@ -16,8 +13,7 @@ class Rule(Protocol):
     """The part of a question that measuring needs; see `bakeoff.report.context` for the rest."""
 
     @property
-    def record(self) -> type[spec.Question]:
-        """Type of its record in a study."""
+    def record(self) -> type[spec.Question]: ...
 
     def decide(self, progress: Progress) -> Decision:
         """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again."""
@@ -27,15 +23,12 @@ class Rule(Protocol):
 
 
 class VerdictRule:
-    """Measure until every comparison is precise or decisive."""
-
     record: type[spec.Question] = spec.Question
 
     def decide(self, progress: Progress) -> Decision:
         return decide(progress)
 
     def forecast(self, _card: NoiseCard, _study: Study, _plan: Plan) -> str:
-        """Add nothing to the noise card."""
         return ""
 
 
