@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.results import RunDirectory
@@ -89,7 +89,7 @@ def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: st
     """Keep the answers of all arms. ResultsError if the run has finished epochs with other answers."""
     kept = run.read(name, AllAnswers) if run.finished_epochs() else None
     if kept is None:
-        run.write_json(name, TypeAdapter(AllAnswers).dump_python(answers, mode="json", exclude_none=True))
+        run.write_json(name, to_jsonable_python(answers, exclude_none=True))
         return
     # If the arms differed before, the rows do not depend on the seed alone, or servers read them differently.
     unlike = {(each.table, each.query) for each in row_differences(run.study().arms, kept)}
