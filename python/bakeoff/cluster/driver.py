@@ -42,7 +42,6 @@ from bakeoff.run.resume import (
     budget_began,
     check_setups,
     check_sources,
-    check_versions,
     keep_memory,
     keeping,
     kept_memory,
@@ -342,7 +341,6 @@ class RayHosts:
 
     def _check_same(self, name: str, ready: Ready) -> None:
         """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs."""
-        check_versions(self.before, ready.versions)
         first = self._first or ready
         if ready.versions != first.versions:
             arm = next(arm for arm in ready.versions if ready.versions[arm] != first.versions.get(arm))

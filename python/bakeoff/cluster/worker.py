@@ -32,7 +32,7 @@ from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader
 from bakeoff.run.measuring import check_workloads, resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.resume import script_digests, setup_digests, versions_of
+from bakeoff.run.resume import script_digests, setup_digests
 from bakeoff.run.runner import LOADING_SHARE, before_epochs, builds_of, load
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import boot_id, work_root
@@ -241,7 +241,7 @@ class Worker:
         builds = builds_of(tools)
         return Ready(
             builds,
-            versions_of(setups),
+            {each.arm.name: each.installation.version_text for each in setups if each.installation},
             setup_digests(setups, leave_out=OF_THE_MACHINE),
             script_digests(study),
             {str(build): run.read_json(f"rows/{build}.json") for build in range(builds)},
