@@ -213,9 +213,7 @@ class Reduced:
         self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
         quantiles = [_quantiles(row) for row in epoch.histograms]
         self.epochs.append(
-            replace(
-                epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, server_counts={}, failures=[]
-            )
+            replace(epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, failures=[])
         )
 
     def _compare(self, variables: Mapping[str, Mapping[str, str]], study: Study) -> None:
