@@ -32,24 +32,7 @@ from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes, parse_bytes
 
 # Options that affect speed but not what is on disk after a clean stop. Arms with any other option get separate loads.
-_NOT_IN_DATA = frozenset(
-    {
-        "back_log", "eq_range_index_dive_limit", "flush_time", "innodb_adaptive_flushing", "innodb_adaptive_hash_index",
-        "innodb_buffer_pool_instances", "innodb_buffer_pool_size", "innodb_deadlock_detect", "innodb_doublewrite",
-        "innodb_flush_log_at_trx_commit", "innodb_flush_method", "innodb_flush_neighbors", "innodb_flush_sync",
-        "innodb_io_capacity", "innodb_io_capacity_max", "innodb_log_buffer_size", "innodb_lru_scan_depth",
-        "innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm", "innodb_old_blocks_pct",
-        "innodb_old_blocks_time", "innodb_page_cleaners", "innodb_purge_threads", "innodb_read_io_threads",
-        "innodb_spin_wait_delay", "innodb_sync_spin_loops", "innodb_thread_concurrency", "innodb_use_native_aio",
-        "innodb_write_io_threads",
-        "internal_tmp_mem_storage_engine", "join_buffer_size", "max_connect_errors", "max_connections",
-        "max_error_count", "max_heap_table_size", "net_buffer_length", "net_retry_count", "optimizer_prune_level",
-        "optimizer_search_depth", "optimizer_switch", "performance_schema", "query_cache_size", "query_cache_type",
-        "read_buffer_size", "read_rnd_buffer_size", "sort_buffer_size", "sync_binlog", "table_definition_cache",
-        "table_open_cache", "table_open_cache_instances", "temptable_max_ram", "thread_cache_size", "thread_handling",
-        "tmp_table_size", "transaction_isolation",
-    }
-)  # fmt: skip
+_NOT_IN_DATA = frozenset(Path(__file__).with_name("not_in_data.txt").read_text("ascii").split())
 # For administration, readiness checks and statistics, besides the load.
 _SPARE_CONNECTIONS = 32
 # Buffer pool over expected data: room for what updates and inserts add, and for InnoDB's own pages.

@@ -9,10 +9,9 @@ import shutil
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pydantic import BaseModel, ValidationError
 
@@ -107,7 +106,7 @@ class KeptLoad:
 
 
 @dataclass
-class KeptLoads:
+class KeptLoads(AbstractContextManager["KeptLoads"]):
     """The loads of a run; deletes them at the end, unless the run is to be resumed (by the command `again`)."""
 
     pool: ServerPool
@@ -118,13 +117,8 @@ class KeptLoads:
     again: str = "bakeoff run --resume"
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.keeps(value):
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
+        if self.keeps(error):
             self.listener.left_behind(
                 f"the data loaded so far is kept: `{self.again} {self.run.path}` continues with it, "
                 "`bakeoff cache prune` deletes it"
@@ -132,7 +126,7 @@ class KeptLoads:
         else:
             delete_kept(self.run)
 
-    def keeps(self, error: BaseException | None) -> bool:
+    def keeps(self, error: object) -> bool:
         """Whether loads are kept after this error: they did not cause it, and they have cost something."""
         records = [_read(path) for path in _folder(self.run).glob(f"*/{_RECORD}")]
         worth = sum(record.seconds for record in records if record) >= _WORTH_KEEPING_S

@@ -37,11 +37,6 @@ _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
 # Error numbers for a table without a primary key, and what forbids it.
 _NEEDS_KEY = {3750: "sql_require_primary_key=ON", 1173: "innodb_force_primary_key=ON", 3098: "Group Replication"}
-# Options of bundled scripts that give a table its primary key.
-_KEY_OPTIONS = {
-    "force_pk": "Load with -o force_pk=on, which gives HISTORY a primary key on every arm",
-    "secondary": "Load without -o secondary=on",
-}
 # Fields of `Data` that decide how texts are stored, the innermost first.
 _TEXT_FIELDS = (
     "column_collation", "column_charset", "table_collation", "table_charset", "collation", "charset"
@@ -276,7 +271,7 @@ class Loader:
                     ),
                 )
             except EngineError as error:
-                raise _load_failed(error, arm, workload.script) from None
+                raise _load_failed(error, arm) from None
             self._end_if_stopped()
             check_data(self.engine, self.study, setup, workload)
         self._end_if_stopped()
@@ -344,7 +339,7 @@ def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
     return SpecError(message, hint=hint, field=("arms", arm.name, "data", innermost))
 
 
-def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError:
+def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
     if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
         return HostError(
             f"disk: {arm.label} has no room for its rows: {error.message}.",
@@ -353,11 +348,10 @@ def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError
         )
     if needs := _NEEDS_KEY.get(error.sql_errno or 0):
         message = error.message.removeprefix(f"arm {arm.name}: ").rstrip(".")
-        known = (hint for option, hint in _KEY_OPTIONS.items() if script and declares(script, "options", option))
-        way = next(known, "Give every table a primary key")
         return SpecError(
             f"{arm.label}: {message}.",
-            hint=f"{needs} forbids tables without a primary key. {way}, or turn it off on this arm.",
+            hint=f"{needs} forbids tables without a primary key. Give every table one (tpcc: -o force_pk=on), or turn "
+            "it off on this arm.",
             field=("arms", arm.name, "server"),
         )
     if arm.data.source and error.code in ("sql_error", "script_error"):

@@ -49,11 +49,6 @@ _EXPECTED = {
     "size": "a number of bytes, with K, M, G or T if need be",
     "double": "a number, with K, M, G or T if need be",
 }
-# Script options that a study's settings set under names other than `script.NAME`.
-_OF_SETTINGS = (
-    "table_size", "column_charset", "column_collation", "content", "compressibility", "text_length", "column_type",
-    "column_length",
-)  # fmt: skip
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
 _WHOLE = re.compile(r"\+?\d{1,20}", re.ASCII)
 _OFF = ("off", "false", "0", "no")
@@ -242,7 +237,8 @@ def check_workloads(study: Study) -> None:
             _check_workload(wanted[index], described, study.arms)
         for arm in study.arms:
             try:
-                _check_arm_options(wanted[index], described, arm)
+                with within("data"):
+                    _check_options(wanted[index], arm.data.options, described, _LEAVE_OUT)
                 _check_declared_tables(wanted[index], arm)
                 # `settings_of` reads the cnf files; they depend on the version.
                 server = arm.server.with_settings(cnf_files=())
@@ -253,7 +249,6 @@ def check_workloads(study: Study) -> None:
                 error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
                 raise
     if not study.baseline.data.source:
-        _check_empty_tables(study)
         _check_shared_tables(study, dict(zip(places, descriptions, strict=True)))
 
 
@@ -297,26 +292,6 @@ def _other_tables(
     )
 
 
-def _check_empty_tables(study: Study) -> None:
-    """Refuse `oltp_insert` without auto_inc beside another workload: its `prepare` then leaves the tables empty."""
-    for index, workload in enumerate(study.workloads):
-        if workload.script != "oltp_insert":
-            continue
-        own_ids = any(
-            _normal(dict(options_of(study, workload, arm.data)).get("auto_inc", True), "bool") == "off"
-            for arm in study.arms
-        )
-        database = database_of(study, workload)
-        beside = [each.script for each in study.workloads if database_of(study, each) == database]
-        other = next((script for script in beside if script != workload.script), None)
-        if own_ids and other:
-            with within("workloads", index):
-                raise SpecError(
-                    f"workload {workload.script}: with auto_inc off it needs empty tables, but {other} shares them.",
-                    hint="Leave auto_inc out, or measure it in a separate run.",
-                )
-
-
 def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
     values = {each["name"]: each["default"] for each in described["options"] if each["name"] in _OF_TABLES}
     values |= {name: value for name, value in workload.options if name in values}
@@ -342,24 +317,23 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
             f"{name}: it has no prepare() function, so it has no tables.",
             hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
         )
-    if unknown := first_unknown([option for option, _ in workload.options], described):
-        raise SpecError(
-            f"{name}: it has no option {unknown}.", hint=remedy_for(unknown, described), field=("options", unknown)
-        )
-    _check_values(workload, workload.options, described)
+    _check_options(workload, workload.options, described)
 
 
-def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None:
-    name = f"workload {workload.script}"
-    if unknown := first_unknown(_options_of(arm.data), described):
-        near = "" if unknown in _OF_SETTINGS else remedy_for(unknown, described)
-        raise SpecError(
-            f"{name}: it has no option {unknown}, which the study sets.",
-            hint=near if near.startswith(("Did", "Write")) else _LEAVE_OUT,
-            field=() if unknown in _OF_SETTINGS else ("data", "options", unknown),
-        )
-    with within("data"):
-        _check_values(workload, arm.data.options, described)
+def _check_options(
+    workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message, otherwise: str = ""
+) -> None:
+    """Refuse options that a script does not have and values that do not fit; `otherwise` says what else to do."""
+    for option, value in options:
+        try:
+            if first_unknown([option], described):
+                raise SpecError(
+                    f"it has no option {option}.", hint=f"{remedy_for(option, described)} {otherwise}".strip()
+                )
+            check_value(option, value, described)
+        except SpecError as error:
+            message = f"workload {workload.script}: {error.message}"
+            raise SpecError(message, hint=error.hint, field=("options", option)) from None
 
 
 def _check_declared_tables(workload: Workload, arm: Arm) -> None:
@@ -382,31 +356,22 @@ def _check_declared_tables(workload: Workload, arm: Arm) -> None:
 
 
 def _check_table_options(workload: Workload, described: Message, arm: Arm, engine: str) -> None:
-    names = {option["name"] for option in described["options"]}
-    wanted = {"create_table_options": arm.data.declared_table_options}
+    """Refuse a script without the options that make the arm's tables as the study says."""
+    data, names = arm.data, {option["name"] for option in described["options"]}
+    wanted = {
+        "create_table_options": data.declared_table_options,
+        "column_charset": data.column_charset,
+        "column_collation": data.column_collation,
+    }
     if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # the server makes no such tables
         wanted["mysql_storage_engine"] = f"engine {engine}"
-    for option, value in wanted.items() if names and not arm.data.source else ():
-        if value and option not in names:
+    for option, value in () if data.source else wanted.items():
+        if value and option not in names and (names or option.startswith("column_")):
             raise SpecError(
                 f"workload {workload.script}: it has no option {option}, so its tables would not be as the study sets "
                 f"them ({value}).",
                 hint=_LEAVE_OUT,
             )
-
-
-def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message) -> None:
-    for option, value in options:
-        try:
-            check_value(option, value, described)
-        except SpecError as error:
-            message = f"workload {workload.script}: {error.message}"
-            raise SpecError(message, hint=error.hint, field=("options", option)) from None
-
-
-def _options_of(data: Data) -> tuple[str, ...]:
-    columns = {"column_charset": data.column_charset, "column_collation": data.column_collation}
-    return (*(name for name, _ in data.options), *(name for name, value in columns.items() if value))
 
 
 # ---- options of scripts ---------------------------------------------------------------------------------------------

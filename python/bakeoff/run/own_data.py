@@ -175,6 +175,15 @@ _BINARY = re.compile(
 )
 # Not DEFAULT_GENERATED: MySQL writes that for a default that is an expression.
 _GENERATED = re.compile(r"\b(virtual|stored|persistent)\b", re.IGNORECASE)
+_ROUTINES = (
+    "SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = %s "
+    "AND routine_type IN ('PROCEDURE', 'FUNCTION') ORDER BY 1, 2",
+    "SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = %s",
+)
+_TRIGGERS = (
+    "SELECT 'TRIGGER', trigger_name FROM information_schema.triggers WHERE trigger_schema = %s "
+    "ORDER BY event_object_table, action_timing, event_manipulation, action_order"
+)
 
 
 def sources_of(study: Study) -> list[str]:
@@ -245,26 +254,13 @@ def dump_database(server: RemoteServer, database: str, folder: Path, listener: L
         connection.close()
 
 
-@dataclass(frozen=True)
-class _Column:
-    name: str
-    kind: str
-
-    @property
-    def selected(self) -> str:
-        return f"{quoted(self.name)} + 0e0" if self.kind == "float" else quoted(self.name)
-
-    @property
-    def literal(self) -> Callable[[bytes | None], bytes]:
-        if _BINARY.fullmatch(self.kind):
-            return lambda value: b"NULL" if value is None else b"0x" + value.hex().encode() if value else b"''"
-        if self.kind in _NUMBERS:
-            return lambda value: b"NULL" if value is None else value
-        return lambda value: b"NULL" if value is None else b"'" + _escaped(value) + b"'"
-
-
-def _escaped(value: bytes) -> bytes:
-    return value.replace(b"\\", b"\\\\").replace(b"'", b"\\'") if b"\\" in value or b"'" in value else value
+def _literal(kind: str) -> Callable[[bytes], bytes]:
+    """Return how a value of a column type is written in SQL."""
+    if _BINARY.fullmatch(kind):
+        return lambda value: b"0x" + value.hex().encode() if value else b"''"
+    if kind in _NUMBERS:
+        return bytes
+    return lambda value: b"'" + value.replace(b"\\", b"\\\\").replace(b"'", b"\\'") + b"'"
 
 
 @dataclass
@@ -276,7 +272,10 @@ class _Dumper:
     done_bytes: int = field(default=0, init=False)
 
     def run(self, note: Callable[[str], None]) -> None:
-        self._begin()
+        self.connection.lift_limits()
+        self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        self._run(f"USE {quoted(self.database)}")
         ((_, create, *_),) = self._texts(f"SHOW CREATE DATABASE {quoted(self.database)}")
         self._write("-schema-create", [create.replace("CREATE DATABASE", "CREATE DATABASE IF NOT EXISTS", 1)])
         kinds = self._texts(
@@ -285,23 +284,19 @@ class _Dumper:
             self.database,
         )
         tables = [(name, engine) for name, kind, engine in kinds if kind in TABLE_TYPES]
-        views = [name for name, kind, _ in kinds if kind == "VIEW"]
         if other := [name for name, kind, _ in kinds if kind == "SEQUENCE"]:
             note(f"sequences are left out of the data: {', '.join(other)}")
         if apart := [name for name, engine in tables if engine != "InnoDB"]:
             note(f"tables that are not InnoDB's may have changed while they were read: {', '.join(apart)}")
         for number, (table, _) in enumerate(tables):
-            self._table(number, table)
-        self._views(views)
-        self._routines()
-        self._triggers()
+            # The rollback releases the locks from reading this table.
+            self._run("SAVEPOINT before_table")
+            self._table(f".{number:05}", table)
+            self._run("ROLLBACK TO SAVEPOINT before_table")
+        self._views([name for name, kind, _ in kinds if kind == "VIEW"])
+        self._programs("-schema-post", *_ROUTINES)
+        self._programs("-schema-triggers", _TRIGGERS)
         self.connection.rollback()
-
-    def _begin(self) -> None:
-        self.connection.lift_limits()
-        self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        self._run(f"USE {quoted(self.database)}")
 
     def _run(self, sql: str) -> None:
         with self.connection.cursor() as cursor:
@@ -331,35 +326,32 @@ class _Dumper:
                 for statement in statements:
                     file.write(f"{statement}\n{_DELIMITER}\n".encode())
 
-    def _table(self, number: int, table: str) -> None:
-        # The rollback below releases the locks from reading this table.
-        self._run("SAVEPOINT before_table")
+    def _table(self, file_name: str, table: str) -> None:
         ((_, create, *_),) = self._texts(f"SHOW CREATE TABLE {quoted(table)}")
-        self._write(f".{number:05}-schema", [create])
+        self._write(f"{file_name}-schema", [create])
         described = self._texts(
             "SELECT column_name, data_type, extra FROM information_schema.columns "
             "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
             self.database,
             table,
         )
-        columns = [_Column(name, kind.lower()) for name, kind, extra in described if not _GENERATED.search(extra)]
+        columns = {name: kind.lower() for name, kind, extra in described if not _GENERATED.search(extra)}
         if columns:
-            with self._file(f".{number:05}") as file:
+            with self._file(file_name) as file:
                 self._rows(table, columns, file)
-        self._run("ROLLBACK TO SAVEPOINT before_table")
 
-    def _rows(self, table: str, columns: Sequence[_Column], file: Any) -> None:  # noqa: ANN401 — a file of bytes
-        names = ", ".join(quoted(column.name) for column in columns)
-        insert = f"INSERT INTO {quoted(table)} ({names}) VALUES\n".encode()
-        literals = [column.literal for column in columns]
+    def _rows(self, table: str, columns: Mapping[str, str], file: Any) -> None:  # noqa: ANN401 — a file of bytes
+        insert = f"INSERT INTO {quoted(table)} ({', '.join(map(quoted, columns))}) VALUES\n".encode()
+        selected = (quoted(name) + (" + 0e0" if kind == "float" else "") for name, kind in columns.items())
+        literals = [_literal(kind) for kind in columns.values()]
         pending: list[bytes] = []
         size = 0
-        selected = ", ".join(each.selected for each in columns)
-        for rows in self.connection.raw_rows(f"SELECT {selected} FROM {quoted(table)}"):
+        for rows in self.connection.raw_rows(f"SELECT {', '.join(selected)} FROM {quoted(table)}"):
             for row in rows:
-                text = b"(" + b",".join([literal(value) for literal, value in zip(literals, row, strict=True)]) + b")"
-                pending.append(text)
-                size += len(text)
+                values = zip(literals, row, strict=True)
+                text = b",".join([b"NULL" if value is None else literal(value) for literal, value in values])
+                pending.append(b"(" + text + b")")
+                size += len(pending[-1])
                 if size >= _INSERT_BYTES:
                     file.write(insert + b",\n".join(pending) + b";\n")
                     self.done_bytes += size
@@ -385,39 +377,17 @@ class _Dumper:
         self._write(".views-schema", stand_ins)
         self._write("-schema-view", statements)
 
-    def _routines(self) -> None:
+    def _programs(self, file_name: str, *queries: str) -> None:
+        """Write routines, events or triggers, each in the SQL mode and collation of the session that created it."""
         statements = []
-        routines = self._texts(
-            "SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = %s "
-            "AND routine_type IN ('PROCEDURE', 'FUNCTION') ORDER BY 1, 2",
-            self.database,
-        )
-        events = self._texts(
-            "SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = %s", self.database
-        )
-        for kind, name in [*routines, *events]:
-            (row,) = self._texts(f"SHOW CREATE {kind} {quoted(name)}")
-            _, mode, *rest = row
-            if kind == "EVENT":
-                rest = rest[1:]  # the time zone
-            statements += self._with_session(f"{kind.lower()} {name}", rest[0], mode, rest[2])
-        self._write("-schema-post", statements)
-
-    def _triggers(self) -> None:
-        statements = []
-        for (name,) in self._texts(
-            "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = %s "
-            "ORDER BY event_object_table, action_timing, event_manipulation, action_order",
-            self.database,
-        ):
-            ((_, mode, create, _, collation, *_),) = self._texts(f"SHOW CREATE TRIGGER {quoted(name)}")
-            statements += self._with_session(f"trigger {name}", create, mode, collation)
-        self._write("-schema-triggers", statements)
-
-    def _with_session(self, what: str, create: str, mode: str, collation: str) -> list[str]:
-        if not create:
-            raise SpecError(
-                f"data: the account may not read {what} of {self.database}.",
-                hint="Grant it SHOW_ROUTINE or SELECT on mysql.proc, EVENT and TRIGGER; or dump without them yourself.",
-            )
-        return [f"SET sql_mode = '{mode}', collation_connection = {collation}", create]
+        for kind, name in [each for query in queries for each in self._texts(query, self.database)]:
+            ((_, mode, *rest),) = self._texts(f"SHOW CREATE {kind} {quoted(name)}")
+            create, _, collation, *_ = rest[1:] if kind == "EVENT" else rest  # without the time zone
+            if not create:
+                raise SpecError(
+                    f"data: the account may not read {kind.lower()} {name} of {self.database}.",
+                    hint="Grant it SHOW_ROUTINE or SELECT on mysql.proc, EVENT and TRIGGER; or dump without them "
+                    "yourself.",
+                )
+            statements += [f"SET sql_mode = '{mode}', collation_connection = {collation}", create]
+        self._write(file_name, statements)

@@ -42,24 +42,14 @@ class Before:
 
     plan: Plan | None  # None if it is new, or was killed before there was one
     used_s: float  # wall seconds of the budget that went into it
-    versions: Mapping[str, str]  # of the servers that were measured, by arm
 
 
 def read_before(run: RunDirectory) -> Before:
-    # A discarded epoch may have none, because its servers did not start.
-    variables: dict[str, dict[str, str]] = next(filter(None, map(run.variables, run.finished_epochs())), {})
-    return Before(
-        plan=run.read("plan.json", Plan),
-        used_s=loading_seconds(run.builds().values()) + _measuring_s(run),
-        versions={arm: values["version"] for arm, values in variables.items() if "version" in values},
-    )
-
-
-def _measuring_s(run: RunDirectory) -> float:
     by_host: defaultdict[str, float] = defaultdict(float)
     for outcome in map(run.outcome, run.finished_epochs()):
         by_host[outcome.host] += outcome.wall_s
-    return max(by_host.values(), default=0.0)
+    measuring_s = max(by_host.values(), default=0.0)
+    return Before(run.read("plan.json", Plan), loading_seconds(run.builds().values()) + measuring_s)
 
 
 def budget_began(run: RunDirectory, before: Before, began: float) -> float:
@@ -141,34 +131,16 @@ def check_machine(run: RunDirectory) -> None:
         )
 
 
-def versions_of(setups: Iterable[ArmSetup]) -> dict[str, str]:
-    found = {}
-    for setup in setups:
-        if setup.installation:
-            found[setup.arm.name] = setup.installation.version_text
-        elif setup.remote and (version := setup.remote.variables().get("version")):
-            found[setup.arm.name] = version
-    return found
-
-
-def check_versions(before: Before, versions: Mapping[str, str]) -> None:
-    for arm, version in versions.items():
-        measured = before.versions.get(arm)
-        # A server appends suffixes: `8.0.15-log`.
-        if measured and parse_version(measured) != parse_version(version):
-            raise ResultsError(
-                f"arm {arm} was measured as version {measured}, and its server is {version} now.",
-                hint="Start a new run.",
-            )
-
-
 def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ()) -> dict[str, str]:
+    """Hash each arm's binary and options, without those to leave out; of a running server return its version."""
     found = {}
     for setup in setups:
         if setup.installation and setup.settings:
             options = sorted({**setup.settings.options, **setup.settings.init_options}.items())
             counted = [(name, value) for name, value in options if name not in leave_out]
             found[setup.arm.name] = sha256(repr((setup.installation.sha256, counted)).encode()).hexdigest()
+        elif setup.remote and (version := setup.remote.variables().get("version")):
+            found[setup.arm.name] = str(parse_version(version))  # without suffixes: 8.0.15-log
     return found
 
 
@@ -178,7 +150,7 @@ def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
     for arm, now in digests.items():
         if measured and kept.get(arm, now) != now:
             raise ResultsError(
-                f"arm {arm} was measured with another binary or other options than its server has now.",
+                f"arm {arm} was measured with another version, binary or options than its server has now.",
                 hint="Start a new run.",
             )
         kept[arm] = now
@@ -188,7 +160,9 @@ def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
 def check_sources(run: RunDirectory, study: Study) -> None:
     """Refuse to mix epochs of two scripts, captures or dumps of one name; write down what is new."""
     kept = (run.read(_SOURCES_FILE, dict[str, str]) or {}) if run.finished_epochs() else {}
-    for source, now in _digests(study):
+    dumps = {arm.data.source for arm in study.arms if arm.data.source}
+    found = {source: dump_digest(source) for source in dumps if Path(source).exists()}  # a cluster's nodes may have it
+    for source, now in (script_digests(study) | found).items():
         if kept.setdefault(source, now) != now:
             raise ResultsError(
                 f"run {run.name}: {source} has changed since its epochs were measured.",
@@ -199,11 +173,9 @@ def check_sources(run: RunDirectory, study: Study) -> None:
 
 
 def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) -> Before:
-    before = read_before(run)
-    check_versions(before, versions_of(setups))
     check_setups(run, setup_digests(setups))
     check_sources(run, study)
-    return before
+    return read_before(run)
 
 
 def script_digests(study: Study) -> dict[str, str]:
@@ -213,13 +185,6 @@ def script_digests(study: Study) -> dict[str, str]:
             with Path(script).open("rb") as file:
                 found[script] = file_digest(file, "sha256").hexdigest()
     return found
-
-
-def _digests(study: Study) -> Iterator[tuple[str, str]]:
-    yield from script_digests(study).items()
-    for source in dict.fromkeys(arm.data.source for arm in study.arms):
-        if source and Path(source).exists():  # on a cluster it may exist on the nodes only
-            yield source, dump_digest(source)
 
 
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:

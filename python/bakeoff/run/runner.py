@@ -107,7 +107,7 @@ def run_study(
                 tools = loading()
                 begin = budget_began(run, before, begin)
                 before_epochs(tools, run)
-                machine = ThisMachine(tools, run, joining(share, loader, run, before))
+                machine = ThisMachine(tools, run, joining(share, loader, run))
                 for arms in range(len(initial_study.arms), len(study.arms)):  # that joined before it was resumed
                     machine.join(study.with_arms(study.arms[: arms + 1]))
                 analysis = StudyRun(

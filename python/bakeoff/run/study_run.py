@@ -25,7 +25,7 @@ from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.resume import Before, note_extension, stop_reason
+from bakeoff.run.resume import note_extension, stop_reason
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.analysis import analyse, comparisons_so_far
@@ -71,9 +71,9 @@ class Joining(Protocol):
         """Load what these arms lack of a build; return why one cannot be loaded, and seconds of repeated loads."""
 
 
-def joining(share: MemoryShare, loader: Loader, run: RunDirectory, before: Before) -> Joining | None:
+def joining(share: MemoryShare, loader: Loader, run: RunDirectory) -> Joining | None:
     module = features.part(loader.study.question.kind, "added_arms")
-    found: Joining | None = module and module.Joining(share.memory, loader, run, before, set(run.builds()))
+    found: Joining | None = module and module.Joining(share.memory, loader, run, set(run.builds()))
     return found
 
 
@@ -304,10 +304,7 @@ class StudyRun:
         if len(self._pilot) == PILOT_EPOCHS == self._finished:
             slices = Frame.concat(self._pilot)
             note_other_bakeoffs(self.listener)
-            card = noise_card(estimates, self.study, self.plan, slices=slices)
-            self.listener.noise_card(card)
-            if sentence := self._rule.forecast(card, self.study, self.plan):
-                self.listener.note(sentence)
+            self.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
             if decision.stop is Stop.RUNNING and not (self._resumed or self.study.question.adds_arms):
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:

@@ -12,7 +12,7 @@ from bakeoff.run.arms import download_reporter, prepare_arms
 from bakeoff.run.epoch import Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
-from bakeoff.run.resume import Before, check_setups, check_versions, setup_digests, versions_of
+from bakeoff.run.resume import check_setups, setup_digests
 from bakeoff.search.model import search_of
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Study
@@ -25,7 +25,6 @@ class Joining:
     memory: ServerMemory
     loader: Loader  # its engine is closed
     run: RunDirectory
-    before: Before  # what the run had measured before it was resumed
     reloads: set[str] = field(default_factory=set)  # earlier loads that must be made again; removed once made
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
@@ -33,7 +32,6 @@ class Joining:
         alone = study.with_arms(study.arms[-1:])
         reporter = download_reporter(tools.listener, tools.stop)
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)
-        check_versions(self.before, versions_of(setups))
         check_setups(self.run, setup_digests(setups))
         return replace(tools, study=study, setups=(*tools.setups, *setups))
 
