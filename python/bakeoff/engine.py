@@ -50,9 +50,7 @@ _ARM_FIELDS = (
 )  # fmt: skip
 _FILES = ("script", "capture")  # fields of requests
 
-Message = dict[str, Any]
-"""A request, or what a script declares."""
-
+Message = dict[str, Any]  # A request, or what a script declares
 A = TypeVar("A", Done, Cpus, Probed, Note)
 
 
@@ -76,7 +74,6 @@ class ArmAddress:
     read_only: bool = False
 
     def message(self) -> Message:
-        """Return the arm as the contract writes it."""
         fields = {name: getattr(self, name) for name in _ARM_FIELDS}
         return fields | {
             "address": {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port},
@@ -88,23 +85,19 @@ class ArmAddress:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The answers to one `measure`."""
-
     slices: list[SliceMessage]
     histograms: list[HistogramMessage]
     failures: list[FailuresMessage] = field(default_factory=list)
 
 
 def engine_path() -> Path:
-    """Return the path of the engine's binary; raise HostError if there is none."""
     return Path(require_engine())
 
 
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
-    """Return what scripts declare: `name`, `options` (`name`, `type`, `default`, `description`), `commands`, `runs`.
+    """Return what scripts (bundled names or paths; default: all bundled ones) declare: name, options, commands, runs.
 
-    `scripts` are bundled names or paths; without them, every bundled script. SpecError, with file and line, if there is
-    no such script or it does not load.
+    SpecError, with file and line, if there is no such script or it does not load.
     """
     scripts = list(scripts)
     command = [str(engine_path()), "workloads", *scripts]
@@ -129,7 +122,6 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
 
 @cache
 def declared_by(script: str) -> Message:
-    """Like `describe_workloads`, for one script."""
     return describe_workloads([script])[0]
 
 
@@ -155,9 +147,7 @@ class Engine:
 
     Args:
         stop: when set, a running request is cancelled and returns what it has.
-        cpus: CPUs that the engine may use; None for all.
-        on_log: receives the engine's warnings.
-        process: an engine that runs already, on any host; None to start one here.
+        process: an engine that runs already, on any host; None to start one here, on these `cpus`.
         heartbeat_s: send a line this often, for an engine that ends when it hears nothing.
         paths: scripts and captures that have other paths on the engine's host.
     """
@@ -211,11 +201,9 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        """Process id of the engine, on its host."""
         return self.hello.pid
 
     def open(self, arms: Iterable[ArmAddress]) -> None:
-        """Name the arms and look whether they can be reached."""
         self._request({"type": "open", "arms": [arm.message() for arm in arms]}, Note, 30.0)
 
     def command(
@@ -254,13 +242,9 @@ class Engine:
 
         Args:
             stages: files that are loaded in parallel, stage after stage (`bakeoff.spec.dumps`).
-            threads: connections.
             on_progress: called with the bytes of files done, and in all.
             marks: a database in which the engine marks how far each file is; files have a `number` then.
             resumed: an earlier load has marked there; files say what it has `done`.
-
-        Raises:
-            EngineError: a statement failed (`sql_errno`), with file and line; a file cannot be read.
         """
         found = Translated()
 
@@ -278,7 +262,6 @@ class Engine:
         return found
 
     def cache_line_ns(self) -> int | None:
-        """Measure how far two CPUs are apart (`Cpus`)."""
         return self._request({"type": "cpus"}, Cpus, _GRACE_S).cache_line_ns
 
     def probe(self, host: str, port: int, token: str, *, limit_s: float) -> Probed:
@@ -294,10 +277,7 @@ class Engine:
     ) -> Measurement:
         """Run one cell, or the part of it before the stop flag is set.
 
-        Args:
-            request: the contract's fields but `type` and `id`.
-            on_slice: receives each slice as it ends.
-            until: asked after each slice, with all slices so far; True ends the cell early.
+        `until` is asked after each slice, with all slices so far; True ends the cell early.
         """
         measured = Measurement([], [])
 

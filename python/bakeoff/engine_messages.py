@@ -74,8 +74,6 @@ class HistogramMessage(TypedDict):
 
 @with_config(_ROW)
 class FailureCount(TypedDict):
-    """Statements of one operation that failed alike."""
-
     operation: str
     sql_errno: int
     count: int
@@ -98,8 +96,6 @@ class _Answer(BaseModel):
 
 
 class Hello(_Answer):
-    """The first line of an engine."""
-
     type: Literal["hello"]
     contract: int
     engine: str
@@ -107,13 +103,10 @@ class Hello(_Answer):
     pid: int
 
     def facts(self) -> dict[str, Any]:
-        """Return what a run directory keeps of it."""
         return self.model_dump(exclude={"type", "pid"})
 
 
 class Log(_Answer):
-    """A warning of the engine, or what a script printed."""
-
     type: Literal["log"]
     level: str
     message: str
@@ -131,8 +124,6 @@ class Failed(_Answer):
 
 
 class Progress(_Answer):
-    """How far a command or a load is."""
-
     type: Literal["progress"]
     id: int
     label: str
@@ -150,8 +141,6 @@ class Translated(_Answer):
 
 
 class Done(_Answer):
-    """The last answer to a command, load or measurement."""
-
     type: Literal["done"]
     id: int
     seconds: float
@@ -189,11 +178,6 @@ _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminato
 
 
 def read_answer(line: str) -> Answer:
-    """Parse a line of the engine.
-
-    Raises:
-        EngineError: it is not an answer that this version knows.
-    """
     try:
         return _ANSWERS.validate_json(line)
     except ValidationError as error:

@@ -259,7 +259,7 @@ def test_a_node_with_another_binary_options_or_script_is_refused(tmp_path, monke
     assert [each.ready for each in (first, second, third)] == [True, False, True]
     run.epoch(0, 0).finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
     resumed, (first, second, _) = hosts()
-    because = "another file there than here" if "scripts" in changed else "arm A was measured with another binary"
+    because = "another file there than here" if "scripts" in changed else "arm A was measured with another version"
     with pytest.raises(BakeoffError, match=f"node a: .*{because}"):
         resumed._welcome(first, worker.Answer(replace(same, **changed)))
     resumed._welcome(second, worker.Answer(same))

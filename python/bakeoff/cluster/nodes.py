@@ -45,12 +45,7 @@ _OF_EVERY_NODE = ("memory", "object_store_memory")  # resources that Ray itself 
 
 @dataclass(frozen=True)
 class Node:
-    """A live node.
-
-    Attributes:
-        name: unique; the name it was started with (`--node-name`), else its host name.
-        facts: as `worker.facts`; empty until asked.
-    """
+    """A live node. `name` is unique; `facts` are empty until asked."""
 
     name: str
     id: str
@@ -68,7 +63,7 @@ class Node:
 
 
 def import_ray(address: str) -> Any:  # noqa: ANN401 — there may be no such module
-    """Import Ray and set it up as a driver of the cluster at an address; raise HostError if it is not installed."""
+    """Import Ray and set it up as a driver of the cluster at an address."""
     # Ray finds its token unaided, but its client does so only if the mode is set.
     by_client = (address if address != RUNNING else os.environ.get("RAY_ADDRESS", "")).startswith(_CLIENT)
     set_here = _QUIET | ({"RAY_AUTH_MODE": "token"} if by_client and _has_token() else {})
@@ -147,7 +142,6 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Shorten Ray's message to one line, the last one of a traceback."""
     text = str(error).strip()
     if "Traceback" in text:
         text = text.splitlines()[-1]
@@ -184,7 +178,6 @@ def _unreachable(address: str, reason: str) -> HostError:
 
 
 def _remove_old_sessions() -> None:
-    """Remove the files of clusters that killed bakeoffs had started."""
     for folder in _TMP.glob(f"{_SESSION}*"):
         owner = re.match(rf"{_SESSION}(\d+)-", folder.name)
         if owner and not psutil.pid_exists(int(owner[1])) and folder.stat().st_uid == os.geteuid():
@@ -208,7 +201,7 @@ def _own_name(node: Mapping[str, Any]) -> str:
 
 
 def choose(nodes: Sequence[Node], wanted: Nodes) -> list[Node]:
-    """Return the nodes that measure, those that offer the resource or a CPU; raise SpecError if there are too few."""
+    """Return the nodes that measure; raise SpecError if there are too few."""
     resource = wanted.resource or "CPU"
     fitting = [node for node in nodes if node.resources.get(resource, 0) >= 1]
     if not fitting:
@@ -225,7 +218,6 @@ def choose(nodes: Sequence[Node], wanted: Nodes) -> list[Node]:
 
 
 def on_node(ray: ModuleType, node: Node, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return options of a task or an actor that runs only on this node and is never retried."""
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
     return {"num_cpus": 0, "scheduling_strategy": strategy, **more}
 
@@ -259,7 +251,6 @@ def get(ray: ModuleType, name: str, reference: Any, *, what: str) -> Any:  # noq
 
 
 def last_words(error: BaseException) -> str:
-    """Return the last line of Ray's explanation, which is the error itself."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:200].rstrip(".") if lines else type(error).__name__
 
@@ -304,7 +295,6 @@ def differences(nodes: Sequence[Node]) -> list[str]:
 
 
 def one_machine(nodes: Sequence[Node]) -> list[str]:
-    """Describe which nodes share a machine."""
     by_boot: dict[str, list[str]] = {}
     for node in nodes:
         by_boot.setdefault(str(node.facts["boot"]), []).append(node.name)
