@@ -35,8 +35,6 @@ class QuietLive(Listener):
 
 
 class JsonLinesLive(Listener):
-    """One JSON object per line, each with a `type`."""
-
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
@@ -80,8 +78,6 @@ class JsonLinesLive(Listener):
 
 
 class _Labelled(Listener):
-    """Calls arms by their labels."""
-
     def __init__(self, study: Study) -> None:
         self._labels = {arm.name: visible(arm.label) for arm in study.arms}
         self._lock = threading.Lock()
@@ -104,7 +100,6 @@ class PlainLive(_Labelled):
         self._say(text)
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """Print at most a line in ten seconds per label, and one at its end."""
         at = time.monotonic()
         if self._speeds.begins_anew(label, done):
             self._shown[label] = at
@@ -140,8 +135,6 @@ class PlainLive(_Labelled):
 
 
 class _LiveView(Live):
-    """Rich's live view, above which threads may print at any time."""
-
     def print_above(self, text: Text) -> None:
         """Print a line that stays. The lock keeps Rich from drawing in between."""
         with self._lock:
@@ -227,7 +220,6 @@ class RichLive(_Labelled):
 
 
 def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> Listener:
-    """Return the view that suits standard error."""
     stream = stream or sys.stderr
     if quiet:
         return QuietLive()

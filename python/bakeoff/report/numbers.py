@@ -51,7 +51,6 @@ def change(log_ratio: float, half_width: float | None = None) -> str:
 
 
 def change_value(of: Estimate) -> Value:
-    """A change with its interval in small."""
     return Value(text=change(of.mean, of.interval.half_width), sub=change_interval(of.interval))
 
 
@@ -137,7 +136,6 @@ def threads(n: int) -> str:
 
 
 def counted(n: int, what: str) -> str:
-    """`1 restart`, `8 restarts`."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 

@@ -23,7 +23,6 @@ _WIDE = 112  # columns from which the axis fits beside the numbers
 
 
 def render_terminal(view: ReportView, console: Console) -> None:
-    """Print to the console. Colours only repeat what the words say."""
     console.print()
     console.print(Text(view.question, style="bold"))
     console.print(Text(view.dateline, style="dim"))
