@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import psutil
 from pydantic import ValidationError
@@ -57,12 +57,26 @@ class Answer:
     stopped: bool = False
 
 
-def facts(study: str | None = None) -> dict[str, Any]:
-    """Describe this node in types that every version of bakeoff understands.
+class Facts(TypedDict, total=False):
+    """A node, in types that every version of bakeoff understands.
 
-    With a study as JSON it says how much memory the servers can have here, or why they do not fit.
+    `time_s` is its clock and `share` the memory that servers can have, a `MemoryShare`; `problem` says why they cannot.
     """
-    found: dict[str, Any] = {
+
+    bakeoff: str
+    commit: str
+    boot: str
+    time_s: float
+    niceness: int
+    host: dict[str, Any]
+    engine: dict[str, Any]
+    problem: str
+    share: dict[str, Any] | None
+
+
+def facts(study: str | None = None) -> Facts:
+    """Describe this node; with a study as JSON, also the memory for its servers."""
+    found: Facts = {
         "bakeoff": bakeoff_version(),
         "commit": checkout_commit() or "",
         "boot": boot_id(),
