@@ -33,7 +33,6 @@ _TMP = Path("/tmp")  # Ray's sockets lie there, whose paths have 107 bytes at mo
 _CLIENT = "ray://"
 _CONNECT_S = 10.0
 _ANSWER_S = 90.0  # a node starts a Python program for the first answer
-_IDLE_DAEMONS = {"log_monitor.py", "monitor.py", "dashboard.py"}
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -92,8 +91,6 @@ def connected(address: str) -> Iterator[Any]:
             _remove_old_sessions()
             session = Path(tempfile.mkdtemp(prefix=f"{_SESSION}{os.getpid()}-", dir=_TMP))
         _connect(ray, address, session)
-        if session:
-            _end_idle_daemons()
         for number, handler in handlers.items():  # Ray installs its own
             signal.signal(number, handler)
         yield ray
@@ -139,17 +136,6 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
             # The head starts a program for each driver at `ray://`, which may fail once where much else goes on.
             if is_last or not isinstance(error, ConnectionAbortedError):
                 raise _unreachable(address, last_words(error)) from None
-
-
-def _end_idle_daemons() -> None:
-    """End daemons that nothing here uses, and that take as much CPU time as the raylet and the GCS."""
-    ended = []
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if any(Path(word).name in _IDLE_DAEMONS for word in process.cmdline()):
-                process.kill()  # at SIGTERM some print a traceback
-                ended.append(process)
-    psutil.wait_procs(ended, timeout=_CONNECT_S)
 
 
 def _require_listener(address: str) -> None:

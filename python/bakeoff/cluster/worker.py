@@ -13,7 +13,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import Any, TypedDict, TypeVar
@@ -160,33 +160,29 @@ class Parcel:
     files: bytes
 
 
-@dataclass
-class Reports(Listener):
-    """A listener that keeps notes, and the latest of everything else, until the driver asks for them."""
+Report = tuple[str, tuple[Any, ...]]  # a listener's method, and its arguments
 
-    stage_text: str = ""
-    notes: list[str] = field(default_factory=list)
-    rates: dict[tuple[str, str], float] = field(default_factory=dict)
-    amounts: dict[str, tuple[int, int | None, str]] = field(default_factory=dict)
+
+class Reports(Listener):
+    """A listener that keeps all notes, and the latest of everything else, until the driver asks for them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Report] = {}
 
     def stage(self, text: str) -> None:
-        self.stage_text = text
+        self._kept["stage"] = ("stage", (text,))
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        self.amounts[label] = (done, total, unit)
+        self._kept[label,] = ("progress", (label, done, total, unit))
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        self.rates[cell, arm] = per_s
+        self._kept[cell, arm] = ("throughput", (cell, arm, per_s))
 
     def note(self, text: str) -> None:
-        self.notes.append(text)
+        self._kept[object()] = ("note", (text,))
 
-    def take(self) -> "Reports":
-        taken = Reports(self.stage_text, list(self.notes), dict(self.rates), dict(self.amounts))
-        del self.notes[: len(taken.notes)]
-        self.rates.clear()
-        self.amounts.clear()
-        return taken
+    def take(self) -> list[Report]:
+        return [self._kept.pop(key) for key in list(self._kept)]
 
 
 class Worker:
@@ -211,7 +207,7 @@ class Worker:
     def measure(self, order: EpochOrder) -> Answer:
         return self._answer(lambda: self._measure(order))
 
-    def take(self) -> Reports:
+    def take(self) -> list[Report]:
         return self._reports.take()
 
     def end(self) -> None:
