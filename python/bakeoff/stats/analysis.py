@@ -16,7 +16,7 @@ from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.diagnostics import long_waits, stalls, states_flag, two_states, windows
+from bakeoff.stats.diagnostics import long_waits, stalls, two_states, windows
 from bakeoff.stats.differences import Changes, changes_flag, differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, FlagKind, Stop
@@ -136,12 +136,8 @@ def _load_flags(
 
 
 def _states_flags(run: "Reduced", plan: Plan) -> dict[tuple[str, str], Flag]:
-    cells = {cell.name: cell for cell in plan.cells}
-    return {
-        (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
-        for state in two_states(stacked(run.windows, "cell"))
-        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ anyway
-    }
+    scripted = {cell.name for cell in plan.cells if not cell.fixed_work}  # the parts of a capture differ anyway
+    return {key: flag for key, flag in two_states(stacked(run.windows, "cell")).items() if key[0] in scripted}
 
 
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
@@ -200,7 +196,6 @@ class Reduced:
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
     _compared: set[int] = field(default_factory=set)
 
     def add(self, epoch: EpochData, study: Study) -> None:
@@ -222,7 +217,6 @@ class Reduced:
         )
 
     def _compare(self, variables: Mapping[str, Mapping[str, str]], study: Study) -> None:
-        self.versions |= {arm: values.get("version", "") for arm, values in variables.items()}
         base = variables.get(study.baseline.name)
         for arm in study.arms[1:]:
             theirs = variables.get(arm.name)

@@ -1,9 +1,6 @@
 """Diagnostics that raise flags (docs/reference/method.md), and the end of a warm-up. No verdict depends on them."""
 
-import json
 import math
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import fmean, variance
@@ -12,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.plan import Cell
 from bakeoff.results import EpochData
 from bakeoff.results.frame import Frame
-from bakeoff.spec import Placement
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate, with_rates
-from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, FlagKind, Frozen
+from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, FlagKind
 from bakeoff.units import percent_text
 
 _SAME_LENGTH = 0.7  # share of the longest slice: a shorter one was measured before slices were doubled
@@ -249,112 +244,49 @@ _WINDOWS_MIN = 16
 _EXPLAINED = 0.85  # share of the sum of squares; two groups explain 64 % of many normal values, 75 % of uniform ones
 _APART = math.log(1.25)
 _SHARE_MIN = 0.1  # of the windows, in either state
-_CPUS_MIN = 0.15  # name threads that use this many more CPUs in the slow state
-_SPINNING = ("ib_log", "thread ")  # threads of the redo log; `thread N` has no name
-_SPINS_SINCE = (8, 0, 11)  # of MySQL
-_SPINS = (
-    "threads of the redo log spin once the server uses 80 % of a CPU; innodb_log_spin_cpu_abs_lwm=100000 prevents "
-    "it (the profile matched sets that on fewer than eight CPUs)."
-)
 
 
-class TwoStates(Frozen):
-    """An arm that alternated between a fast and a slow state in one cell, each for seconds at a time."""
-
-    cell: str
-    arm: str
-    fast_tps: float
-    slow_tps: float
-    slow_share: float
-    threads: tuple[tuple[str, float], ...]
-
-
-def two_states(windows: Frame) -> list[TwoStates]:
-    """Find the arms that ran in two states, cell by cell.
+def two_states(windows: Frame) -> dict[tuple[str, str], Flag]:
+    """Flag arms, by (cell, arm), that alternated between a fast and a slow state, each for seconds at a time.
 
     Two groups of windows must explain 85% of the spread and be 25% apart, each with a tenth of at least 16 windows.
     """
     if not len(windows):
-        return []
+        return {}
     log_rate, arms, hosts = windows["log_rate"], windows.by("cell", "arm"), windows.by("cell", "arm", "host")
     # Remove the differences between hosts of a cluster: they are not states of a server.
     of_host = hosts.mean(log_rate)[hosts.ids] - arms.mean(log_rate)[arms.ids]
     groups = windows.with_columns(log_rate=log_rate - of_host).by("cell", "arm").frames()
-    return [found for (cell, arm), group in groups.items() if (found := _split(cell, arm, group))]
+    return {(cell, arm): flag for (cell, arm), group in groups.items() if (flag := _states_flag(arm, group))}
 
 
-def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
-    """Flag the finding, with the setting that prevents it if one is known."""
-    speeds = f"{state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s"
-    text = f"arm {state.arm} ran at {speeds}, the slower for {state.slow_share:.0%} of the time"
-    if state.threads:
-        names = " and ".join(name for name, _ in state.threads)
-        text += f", in which {names} used {math.fsum(cpus for _, cpus in state.threads):.1f} CPUs more"
-    if _spins(state, version):
-        return _unstable(f"{text}: {_SPINS}")
-    if cell.placement is Placement.FREE and not cell.writes:
-        text += ": the kernel moves the two threads of a connection; --placement paired keeps them together"
-    return _unstable(f"{text}.")
-
-
-def windows(slices: Frame) -> Frame:
-    """Cut each arm's slices of an epoch into windows of half a second.
-
-    Returns columns cell, arm, log_rate, events, seconds, length_ns, and CPU ns of threads as JSON texts, one per line.
-    """
-    rated = with_rates(slices.with_columns(threads=slices.get("threads", "{}")))  # simulated slices lack it
-    worked = rated.rows(rated["events"] > 0).sort("start_ns")
-    arms = worked.by("cell", "arm")
-    spent_s = np.concatenate([np.empty(0), *(np.cumsum(seconds) for seconds in arms.split(worked["seconds"]))])
-    worked = worked.rows(arms.order).with_columns(window=np.floor(spent_s / _WINDOW_S))
-    by = worked.by("cell", "arm", "window")
-    found = by.keys.with_columns(
-        **{name: by.sum(worked[name]) for name in ("events", "seconds", "length_ns")},
-        threads=["\n".join(texts) for texts in by.split(worked["threads"])],
-    )
-    found = found.rows(found["seconds"] > 0)
-    return found.with_columns(log_rate=np.log(found["events"] / found["seconds"]))
-
-
-def _split(cell: str, arm: str, windows: Frame) -> TwoStates | None:
+def _states_flag(arm: str, windows: Frame) -> Flag | None:
     windows = windows.sort("log_rate")
     rates = windows["log_rate"]
     n = rates.size
     if n < _WINDOWS_MIN:
         return None
     count, explained = _best_split(rates, fewest=1)
-    slow, fast = windows.rows(slice(count)), windows.rows(slice(count, None))
     apart = float(rates[count:].mean() - rates[:count].mean())
     if explained < _EXPLAINED or apart < _APART or not _SHARE_MIN <= count / n <= 1 - _SHARE_MIN:
         return None
-    usual = _cpus(fast)
-    more = {name: cpus - usual[name] for name, cpus in _cpus(slow).items()}
-    named = sorted(((name, cpus) for name, cpus in more.items() if cpus >= _CPUS_MIN), key=lambda each: -each[1])
-    return TwoStates(
-        cell=cell,
-        arm=arm,
-        fast_tps=_tps(fast),
-        slow_tps=_tps(slow),
-        slow_share=count / n,
-        threads=tuple(named[:3]),
+    slow, fast = (
+        float(each["events"].sum()) / float(each["seconds"].sum())
+        for each in (windows.rows(slice(count)), windows.rows(slice(count, None)))
+    )
+    return _unstable(
+        f"arm {arm} ran at {fast:,.0f} or at {slow:,.0f} events/s, the slower for {count / n:.0%} of the time."
     )
 
 
-def _tps(windows: Frame) -> float:
-    return float(windows["events"].sum()) / float(windows["seconds"].sum())
-
-
-def _cpus(windows: Frame) -> Counter[str]:
-    length_ns = windows["length_ns"].sum()
-    used: Counter[str] = Counter()
-    for text in "\n".join(windows["threads"]).split("\n"):
-        for name, time_ns in json.loads(text).items():
-            used[name] += time_ns / length_ns
-    return used
-
-
-def _spins(state: TwoStates, version: str) -> bool:
-    number = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if number is None or "mariadb" in version.lower() or tuple(map(int, number.groups())) < _SPINS_SINCE:
-        return False
-    return any(name.startswith(_SPINNING) for name, _ in state.threads)
+def windows(slices: Frame) -> Frame:
+    """Cut each arm's slices of an epoch into windows of half a second: cell, arm, log_rate, events, seconds."""
+    rated = with_rates(slices)
+    worked = rated.rows(rated["events"] > 0).sort("start_ns")
+    arms = worked.by("cell", "arm")
+    spent_s = np.concatenate([np.empty(0), *(np.cumsum(seconds) for seconds in arms.split(worked["seconds"]))])
+    worked = worked.rows(arms.order).with_columns(window=np.floor(spent_s / _WINDOW_S))
+    by = worked.by("cell", "arm", "window")
+    found = by.keys.with_columns(events=by.sum(worked["events"]), seconds=by.sum(worked["seconds"]))
+    found = found.rows(found["seconds"] > 0)
+    return found.with_columns(log_rate=np.log(found["events"] / found["seconds"]))
