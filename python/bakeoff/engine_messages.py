@@ -1,4 +1,4 @@
-"""What the engine answers (docs/reference/engine.md), checked once where a line is read."""
+"""What the engine is asked to measure, and what it answers (docs/reference/engine.md)."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,6 +8,35 @@ from typing_extensions import TypedDict
 from bakeoff.errors import EngineError
 
 _ROW = ConfigDict(extra="forbid")
+
+
+class Work(TypedDict, total=False):
+    """The fields of a request to measure that depend on the kind of workload: a script, or a capture."""
+
+    script: str
+    options: dict[str, Any]
+    arm_options: dict[str, dict[str, Any]]
+    load: dict[str, str | float]
+    capture: str
+    chunk_events: int
+    speed: float | None
+    reads_only: bool
+
+
+class MeasureRequest(Work):
+    """A request to measure one cell."""
+
+    cell: str
+    threads: int
+    arms: list[str]
+    seconds: float | None
+    blocks: int | None
+    slice_ns: int
+    guard_ns: int
+    order_seed: int
+    key_seed: int
+    placement: str
+    freeze: bool
 
 
 @with_config(_ROW)

@@ -28,7 +28,7 @@ from bakeoff.cluster.nodes import (
     on_node,
     require_same_programs,
 )
-from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
+from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Report, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
@@ -199,7 +199,6 @@ class _Remote:
     asked_s: float = 0.0
     asking: bool = False
     begun: tuple[datetime, float] | None = None
-    stage: str = ""
 
 
 @dataclass
@@ -342,13 +341,6 @@ class RayHosts:
     def _check_same(self, name: str, ready: Ready) -> None:
         """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs."""
         first = self._first or ready
-        if ready.versions != first.versions:
-            arm = next(arm for arm in ready.versions if ready.versions[arm] != first.versions.get(arm))
-            raise RunInvalid(
-                f"node {name}: the server of arm {arm} is {ready.versions[arm]}, and {first.versions.get(arm)} on "
-                "the first node.",
-                hint="Name a full version, or the same files on every node.",
-            )
         if other_arm := next((arm for arm in ready.setups if ready.setups[arm] != first.setups.get(arm)), None):
             raise RunInvalid(
                 f"node {name}: arm {other_arm} has another binary or other options there than on the first node.",
@@ -414,22 +406,21 @@ class RayHosts:
                 remote.asked_s, remote.asking = now, True
                 self._waiting[remote.actor.take.remote()] = (remote, "report")
 
-    def _relay(self, remote: _Remote, reports: Reports) -> None:
+    def _relay(self, remote: _Remote, reports: list[Report]) -> None:
         """Pass on a worker's reports; rates of one node only, since all are shown in one place."""
         remote.asking = False
         name = remote.node.name
-        for text in reports.notes:
-            self.listener.note(f"{name}: {text}")
-        for label, (done, total, unit) in reports.amounts.items():
-            self.listener.progress(f"{name}: {label}", done, total, unit)
-        if remote is next((each for each in self._remotes if each.order), None):
-            for (cell, arm), per_s in reports.rates.items():
-                self.listener.throughput(cell, arm, per_s)
-        if reports.stage_text != remote.stage:
-            remote.stage = reports.stage_text
-            working = [each for each in self._remotes if each.order or not each.ready]
-            more = f" ({len(working)} nodes at work)" if len(working) > 1 else ""
-            self.listener.stage(f"{name}: {reports.stage_text}{more}")
+        for report in reports:
+            match report:
+                case "throughput", rate:
+                    if remote is next((each for each in self._remotes if each.order), None):
+                        self.listener.throughput(*rate)
+                case "stage", (text,):
+                    working = [each for each in self._remotes if each.order or not each.ready]
+                    more = f" ({len(working)} nodes at work)" if len(working) > 1 else ""
+                    self.listener.stage(f"{name}: {text}{more}")
+                case method, (text, *amounts):
+                    getattr(self.listener, method)(f"{name}: {text}", *amounts)
 
 
 def _named(error: BakeoffError, name: str) -> BakeoffError:

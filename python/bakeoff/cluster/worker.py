@@ -13,10 +13,10 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import psutil
 from pydantic import ValidationError
@@ -57,12 +57,26 @@ class Answer:
     stopped: bool = False
 
 
-def facts(study: str | None = None) -> dict[str, Any]:
-    """Describe this node in types that every version of bakeoff understands.
+class Facts(TypedDict, total=False):
+    """A node, in types that every version of bakeoff understands.
 
-    With a study as JSON it says how much memory the servers can have here, or why they do not fit.
+    `time_s` is its clock and `share` the memory that servers can have, a `MemoryShare`; `problem` says why they cannot.
     """
-    found: dict[str, Any] = {
+
+    bakeoff: str
+    commit: str
+    boot: str
+    time_s: float
+    niceness: int
+    host: dict[str, Any]
+    engine: dict[str, Any]
+    problem: str
+    share: dict[str, Any] | None
+
+
+def facts(study: str | None = None) -> Facts:
+    """Describe this node; with a study as JSON, also the memory for its servers."""
+    found: Facts = {
         "bakeoff": bakeoff_version(),
         "commit": checkout_commit() or "",
         "boot": boot_id(),
@@ -146,33 +160,29 @@ class Parcel:
     files: bytes
 
 
-@dataclass
-class Reports(Listener):
-    """A listener that keeps notes, and the latest of everything else, until the driver asks for them."""
+Report = tuple[str, tuple[Any, ...]]  # a listener's method, and its arguments
 
-    stage_text: str = ""
-    notes: list[str] = field(default_factory=list)
-    rates: dict[tuple[str, str], float] = field(default_factory=dict)
-    amounts: dict[str, tuple[int, int | None, str]] = field(default_factory=dict)
+
+class Reports(Listener):
+    """A listener that keeps all notes, and the latest of everything else, until the driver asks for them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Report] = {}
 
     def stage(self, text: str) -> None:
-        self.stage_text = text
+        self._kept["stage"] = ("stage", (text,))
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        self.amounts[label] = (done, total, unit)
+        self._kept[label,] = ("progress", (label, done, total, unit))
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        self.rates[cell, arm] = per_s
+        self._kept[cell, arm] = ("throughput", (cell, arm, per_s))
 
     def note(self, text: str) -> None:
-        self.notes.append(text)
+        self._kept[object()] = ("note", (text,))
 
-    def take(self) -> "Reports":
-        taken = Reports(self.stage_text, list(self.notes), dict(self.rates), dict(self.amounts))
-        del self.notes[: len(taken.notes)]
-        self.rates.clear()
-        self.amounts.clear()
-        return taken
+    def take(self) -> list[Report]:
+        return [self._kept.pop(key) for key in list(self._kept)]
 
 
 class Worker:
@@ -197,7 +207,7 @@ class Worker:
     def measure(self, order: EpochOrder) -> Answer:
         return self._answer(lambda: self._measure(order))
 
-    def take(self) -> Reports:
+    def take(self) -> list[Report]:
         return self._reports.take()
 
     def end(self) -> None:
