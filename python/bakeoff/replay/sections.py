@@ -10,9 +10,22 @@ from bakeoff.replay.capture_view import REASONS
 from bakeoff.replay.digests import EXECUTIONS_MIN, DigestTimes
 from bakeoff.replay.replayed import Query, Replayed
 from bakeoff.report import numbers
-from bakeoff.report.context import Context, Place, Records, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.performance import mean_curve, percentile_panel, percentile_series
-from bakeoff.report.view import Charts, Code, Column, Panel, Prose, Record, Section, Series, Status, Table, step_rows
+from bakeoff.report.view import (
+    Charts,
+    Code,
+    Column,
+    Panel,
+    Prose,
+    Record,
+    RecordList,
+    Section,
+    Series,
+    Status,
+    Table,
+    step_rows,
+)
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns
 
@@ -307,6 +320,6 @@ SECTIONS = (
         queries_section,
         findings=findings,
         statuses=different_work,
-        records=Records("queries", records, in_csv=True),
+        records=lambda context: RecordList(name="queries", rows=tuple(records(context)), in_csv=True),
     ),
 )

@@ -150,7 +150,9 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
     spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
     drawn, bins_per_epoch = np.zeros(len(spans), dtype=bool), BINS
     for cell in cells:
-        rows = _evenly(np.flatnonzero(spans["cell"] == cell), DRAWN_EPOCHS)
+        rows = np.flatnonzero(spans["cell"] == cell)
+        if len(rows) > DRAWN_EPOCHS:
+            rows = rows[np.linspace(0, len(rows) - 1, DRAWN_EPOCHS).round().astype(int)]
         drawn[rows] = True
         bins_per_epoch = min(bins_per_epoch, max(2, BINS // max(len(rows), 1)))
     slices = slices.with_columns(bin=slices["start_ns"] * bins_per_epoch // spans["span_ns"][by.ids])
@@ -167,19 +169,12 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
     return times.sort("cell", "epoch", "arm", "bin").by("cell").frames()
 
 
-def _evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    last = len(rows) - 1
-    return rows if last < most else rows[[round(place * last / (most - 1)) for place in range(most)]]
-
-
 def _not_drawn(context: Context) -> str:
-    text = ""
-    epochs = len(context.valid_epochs)
-    if epochs > DRAWN_EPOCHS:
-        text = f" At most {DRAWN_EPOCHS} of {epochs} epochs are drawn, evenly chosen."
-    if cells := cells_not_drawn(context):
-        text += f" {cells}"
-    return f"{text} The tables have all of them; every slice is in the run directory." if text else ""
+    left = []
+    if (epochs := len(context.valid_epochs)) > DRAWN_EPOCHS:
+        left.append(f"At most {DRAWN_EPOCHS} of {epochs} epochs are drawn, evenly chosen.")
+    left += filter(None, [cells_not_drawn(context)])
+    return " ".join(["", *left, "The tables have all of them; every slice is in the run directory."]) if left else ""
 
 
 def cells_not_drawn(context: Context) -> str:

@@ -9,7 +9,7 @@ from bakeoff.files import from_here
 from bakeoff.plan.workloads import kind_of, options_of
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import ArmView, Code, Column, Fold, Prose, Row, Section, Status, Steps, Table
+from bakeoff.report.view import ArmView, Code, Column, Fold, Prose, Row, Section, Status, Table
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
@@ -199,11 +199,6 @@ def data_section(context: Context) -> Section | None:
     )
 
 
-def _bytes_by_database(sizes: Mapping[str, float]) -> str:
-    names = len(sizes) > 1
-    return ", ".join(f"{name} {format_bytes(size)}" if names else format_bytes(size) for name, size in sizes.items())
-
-
 def _loads_table(context: Context) -> Table:
     return Table.of(
         "data",
@@ -212,9 +207,7 @@ def _loads_table(context: Context) -> Table:
         Column("rows", lambda build: build.get("rows"), "{:,}".format),
         Column("threads", lambda build: build.get("threads")),
         Column("seconds", lambda build: build.get("seconds"), "{:.1f} s".format),
-        Column("data", lambda build: build.get("data_bytes"), _bytes_by_database),
-        Column("of rows", lambda build: build.get("rows_bytes"), _bytes_by_database),
-        Column("of indexes", lambda build: build.get("index_bytes"), _bytes_by_database),
+        Column("data", lambda build: sum((build.get("data_bytes") or {}).values()) or None, format_bytes),
         Column("snapshot", lambda build: build.get("snapshot_bytes"), format_bytes),
         group=lambda build: context.labels.get(build["arm"], build["arm"]),
         slot=lambda build: context.slots.get(build["arm"]),
@@ -375,7 +368,7 @@ def _sizes(study: Study, workload: Workload) -> str:
 def method_section(context: Context) -> Section | None:
     return Section.of(
         "Method",
-        Steps(items=METHOD),
+        *(Prose(text=paragraph) for paragraph in METHOD),
         Fold(title="Words of this report", content=_words_table()),
         Prose(text="Formulas and tests: `docs/explanation/method.md`.", small=True),
         anchor="method",
