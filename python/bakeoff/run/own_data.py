@@ -137,23 +137,17 @@ def databases_of(server: Server) -> tuple[str, ...]:
 
 
 def check_source(study: Study) -> None:
-    for arm in study.arms:
-        source = arm.data.source
-        databases = () if not source or is_url(source) else databases_in(source)
-        if databases and study.database not in databases:
-            raise SpecError(
-                f"data {source}: it contains {', '.join(databases)}, but the study measures {study.database}.",
-                hint=f"Write --database {databases[0]} (`database:` in a study file).",
-                field=("database",),
-            )
+    """Check that each dump exists and holds the database that the study measures."""
+    for source in dict.fromkeys(arm.data.source for arm in study.arms):
+        if source and not is_url(source) and (databases := databases_in(source)):
+            require_database(study, source, databases)
 
 
-def check_databases(study: Study, loaded: Loaded) -> None:
-    if study.database not in loaded.databases:
-        there = ", ".join(loaded.databases) or "no database"
+def require_database(study: Study, source: str, there: Sequence[str]) -> None:
+    if study.database not in there:
         raise SpecError(
-            f"data {study.baseline.data.source}: it fills {there}, but the study measures {study.database}.",
-            hint=f"Write --database {(*loaded.databases, 'NAME')[0]} (`database:` in a study file).",
+            f"data {source}: it contains {', '.join(there) or 'no database'}, but the study measures {study.database}.",
+            hint=f"Write --database {(*there, 'NAME')[0]} (`database:` in a study file).",
             field=("database",),
         )
 

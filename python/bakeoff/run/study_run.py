@@ -45,30 +45,22 @@ _DECIDE_S = 1.0
 class Hosts(Protocol):
     """Where epochs are measured: one at a time a host."""
 
-    def free(self) -> int:
-        """How many epochs could begin now."""
-
-    def busy(self) -> bool:
-        """Whether there is anything to wait for."""
-
-    def begin(self, order: EpochOrder) -> None:
-        """Give an epoch to a host that is free."""
-
-    def wait(self) -> EpochDone | None:
-        """Wait for the next epoch that ends and is written; None if hosts have become free meanwhile."""
-
-    def leave_out(self, host: str) -> bool:
-        """Give a host that fails no further epochs; whether others are left."""
+    def free(self) -> int: ...  # how many epochs could begin now
+    def busy(self) -> bool: ...  # whether there is anything to wait for
+    def begin(self, order: EpochOrder) -> None: ...
+    def wait(self) -> EpochDone | None: ...  # for the next epoch that ends; None if hosts have become free meanwhile
+    def leave_out(self, host: str) -> bool: ...  # give a host that fails no further epochs; whether others are left
 
 
 class Joining(Protocol):
-    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms."""
+    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms.
 
-    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
-        """Install the study's last arm; return the tools with it."""
+    `with_arm` installs the study's last arm. `load` loads what arms lack of a build, and returns why one cannot be
+    loaded, and seconds of repeated loads.
+    """
 
-    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
-        """Load what these arms lack of a build; return why one cannot be loaded, and seconds of repeated loads."""
+    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools: ...
+    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]: ...
 
 
 def joining(share: MemoryShare, loader: Loader, run: RunDirectory) -> Joining | None:
