@@ -45,6 +45,9 @@ class Cell(Frozen):
         """Guard of every measured slice; 0 for fixed work, all of whose events count."""
         return 0 if self.fixed_work else self.slices.guard_ns
 
+    def with_slices(self, slices: SliceLength) -> "Cell":
+        return self.model_copy(update={"slices": slices})
+
 
 class CellDraft(Frozen):
     """One cell within an epoch. Both seeds go to the engine's `measure` and hold for all arms; no `arms` means all."""
@@ -126,15 +129,14 @@ class Plan(Frozen):
         return {cell.name: cell for cell in self.cells}[name]
 
     def all_free(self, reason: str) -> "Plan":
-        cells = tuple(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
-        return self.model_copy(update={"cells": cells, "unpaired": reason})
+        free = self.with_cells(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
+        return free.model_copy(update={"unpaired": reason})
+
+    def with_cells(self, cells: Iterable[Cell]) -> "Plan":
+        return self.model_copy(update={"cells": tuple(cells)})
 
     def with_slices(self, chosen: dict[str, SliceLength]) -> "Plan":
-        cells = tuple(
-            cell.model_copy(update={"slices": chosen[cell.name]}) if cell.name in chosen else cell
-            for cell in self.cells
-        )
-        return self.model_copy(update={"cells": cells})
+        return self.with_cells(cell.with_slices(chosen.get(cell.name, cell.slices)) for cell in self.cells)
 
 
 def seed_for(seed: int, *path: int | str) -> int:

@@ -24,8 +24,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "deci
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _WHOLE_NUMBERS = _NUMBERS - {"decimal", "year"}
 
-# Larger tables are read in stretches: a full scan of ten million rows takes too long.
-_WHOLE_TABLE_ROWS = 200_000
+_WHOLE_TABLE_ROWS = 200_000  # larger tables are read in stretches: a full scan of ten million rows takes too long
 _STRETCHES, _STRETCH_ROWS = 20, 1000
 _SAMPLED_ROWS = 16
 _ORDERED_ROWS = 20

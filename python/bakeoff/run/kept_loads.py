@@ -25,10 +25,8 @@ from bakeoff.servers.paths import boot_id, bytes_on_disk, remove_lock, work_root
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, TABLE_TYPES, DumpFile, quoted, read_dump
 from bakeoff.stats.progress import Listener
 
-MARKS = "bakeoff_marks"
-"""The database of the marks; it is dropped when everything is loaded."""
-# Less is loaded again as quickly, so it is not kept when the run ends in order.
-_WORTH_KEEPING_S = 10.0
+MARKS = "bakeoff_marks"  # the database of the marks; it is dropped when everything is loaded
+_WORTH_KEEPING_S = 10.0  # less is loaded again as quickly, so it is not kept when the run ends in order
 _RECORD_PERIOD_S = 5.0
 _RECOVERY_LIMIT_S = 3600.0
 _RECORD = "load.json"

@@ -38,12 +38,8 @@ from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution, resolution
 from bakeoff.units import format_bytes, ratio_text
 
-TEST_RUN_S = 60.0
-"""Wall seconds of the test run that forecasts, about."""
-
-PROOF_S = 120.0
-"""Wall seconds of each duel of a proof, at most."""
-
+TEST_RUN_S = 60.0  # wall seconds of the test run that forecasts, about
+PROOF_S = 120.0  # wall seconds of each duel of a proof, at most
 PROOF_SLOWDOWN_PERCENT = 5.0
 
 _PROBE_S = 2.0

@@ -31,8 +31,7 @@ from bakeoff.spec import Study
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 
-LOADING_SHARE = 0.5
-"""Stop loading more builds once loading has used this share of the budget."""
+LOADING_SHARE = 0.5  # stop loading more builds once loading has used this share of the budget
 
 
 class AfterVerdict(Protocol):
