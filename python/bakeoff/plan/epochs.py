@@ -17,8 +17,6 @@ ROUND_BLOCKS = 1_000_000
 
 
 class SliceLength(Frozen):
-    """How long one arm is loaded before the next has its turn."""
-
     slice_ns: int  # counted part of a slice
     guard_ns: int  # issued but not counted at the start of a slice; at most a tenth of it
 
@@ -59,8 +57,6 @@ class CellDraft(Frozen):
 
 
 class Seeds(Frozen):
-    """Roots of an epoch's randomness (`outcome.json`)."""
-
     order: int
     keys: int
     padding: int
@@ -113,11 +109,9 @@ class Plan(Frozen):
         return self.seconds_per_cell if seconds is None else seconds
 
     def arm_seconds(self, cell: str) -> float:
-        """Wall seconds that each arm is measured in a cell of an epoch, however many arms are left."""
         return self.seconds_of(cell) / (self.turns or len(self.arms))
 
     def measuring_seconds(self, arms: Mapping[str, int]) -> float:
-        """Expected wall seconds of measuring these numbers of arms (baseline included) by cell."""
         return sum(self.arm_seconds(cell) * self._turns_of(count) for cell, count in arms.items())
 
     def _turns_of(self, count: int) -> int:

@@ -18,8 +18,6 @@ _STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
 
 @dataclass(frozen=True)
 class CellPilot:
-    """What its pilot found out about a cell."""
-
     slices: SliceLength
     variance_rate_s: float | None  # variance of the log ratio within an epoch times measured seconds
     events_per_s: float  # of the slowest arm

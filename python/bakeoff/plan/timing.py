@@ -205,8 +205,6 @@ _SHARE_MIN = 0.4  # of the planned measuring; less says too little for the cost 
 
 @dataclass(frozen=True)
 class EpochCost:
-    """Wall seconds that one epoch took."""
-
     overhead_s: float  # everything but measuring and the pilot
     measured_s: float  # inside `measure`, with drains and switches
     planned_s: float  # of measuring, as asked for

@@ -197,7 +197,6 @@ def _keys(server: Server, name: str, key: str, starts: Sequence[int], place: int
 
 
 def _stretches(server: Server, name: str, key: str, low: int, high: int) -> str:
-    """Return a condition on the key that selects stretches of equally many rows, however far apart the keys are."""
     starts = _spread(low, max(low, high - _STRETCH_ROWS + 1), _STRETCHES)
     ends = _keys(server, name, key, starts, _STRETCH_ROWS, high)
     return " WHERE " + " OR ".join(f"{key} BETWEEN {a} AND {b}" for a, b in zip(starts, ends, strict=True))

@@ -51,8 +51,6 @@ class Phases:
 
 @dataclass(frozen=True)
 class EpochTools:
-    """What every epoch of a run works with."""
-
     study: Study
     setups: tuple[ArmSetup, ...]  # of the study, or of one round of it
     pool: ServerPool

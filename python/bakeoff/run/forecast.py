@@ -43,8 +43,6 @@ class ArmForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a study would take."""
-
     study: Study
     arms: tuple[ArmForecast, ...]
     plan: Plan
@@ -112,7 +110,6 @@ def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
 
 
 def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
-    """Raise HostError if the data does not fit on the disk, where `there_bytes` of it are already."""
     if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "

@@ -190,7 +190,6 @@ class Loader:
         return snapshot
 
     def _filled(self, setup: ArmSetup, build: int, kept: KeptLoad | None) -> tuple[Instance, Loaded]:
-        """Return a running server with all data. If it cannot continue a kept load, delete that and start over."""
         assert setup.installation
         assert setup.settings
         name, home = f"load-{setup.arm.name}", kept.home if kept else None
@@ -309,7 +308,6 @@ def families(study: Study) -> list[tuple[str, Workload]]:
 
 
 def databases(study: Study, server: Server) -> tuple[str, ...]:
-    """Return the databases whose tables are measured: those filled by a dump, else those of the workloads."""
     if study.baseline.data.source:
         return databases_of(server)
     return tuple(name for name, workload in families(study) if server.ours or kind_of(workload.script).fills_tables)

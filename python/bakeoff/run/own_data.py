@@ -129,7 +129,6 @@ def load_dump(
 
 
 def databases_of(server: Server) -> tuple[str, ...]:
-    """Return the databases that have tables, without the server's own."""
     rows = server.query(
         f"SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type IN {TABLE_TYPES} ORDER BY 1"
     )
@@ -137,7 +136,6 @@ def databases_of(server: Server) -> tuple[str, ...]:
 
 
 def check_source(study: Study) -> None:
-    """Check that each dump exists and holds the database that the study measures."""
     for source in dict.fromkeys(arm.data.source for arm in study.arms):
         if source and not is_url(source) and (databases := databases_in(source)):
             require_database(study, source, databases)
@@ -231,7 +229,6 @@ def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:
 
 
 def dump_database(server: RemoteServer, database: str, folder: Path, listener: Listener, stop: threading.Event) -> None:
-    """Dump a database into an empty folder. KeyboardInterrupt if `stop` was set."""
     total = server.data_bytes(database)
 
     def report(done: int) -> None:
@@ -249,7 +246,6 @@ def dump_database(server: RemoteServer, database: str, folder: Path, listener: L
 
 
 def _literal(kind: str) -> Callable[[bytes], bytes]:
-    """Return how a value of a column type is written in SQL."""
     if _BINARY.fullmatch(kind):
         return lambda value: b"0x" + value.hex().encode() if value else b"''"
     if kind in _NUMBERS:

@@ -49,8 +49,6 @@ class AfterVerdict(Protocol):
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a run was asked for."""
-
     command_line: Sequence[str]
     passwords: Mapping[str, str] = field(default_factory=dict)
     resume: RunDirectory | None = None  # a run to continue; its finished epochs count

@@ -104,7 +104,6 @@ class ThisMachine:
         return False
 
     def join(self, study: Study) -> None:
-        """Install the study's last arm. If that fails its epochs are discarded."""
         assert self._joining
         try:
             self._tools = self._joining.with_arm(self._tools, study)
@@ -117,8 +116,6 @@ class ThisMachine:
 
 @dataclass
 class StudyRun:
-    """The loop over epochs, and what it has learnt so far."""
-
     study: Study
     run_directory: RunDirectory
     hosts: Hosts
@@ -195,10 +192,7 @@ class StudyRun:
         directory.write_json("wall.json", wall_time(directory.builds(), outcomes))
         return analysis
 
-    # ---- one epoch ---------------------------------------------------------------------------------------------
-
     def _may_begin(self) -> bool:
-        """Whether a host is free, and the next epoch need not wait for what earlier ones find out."""
         if not self.hosts.free():
             return False
         in_flight = len(self._given) - self._finished
@@ -265,8 +259,6 @@ class StudyRun:
             insort(self._estimates, epoch_estimates(data, baseline=self.study.baseline.name), key=attrgetter("epoch"))
         self._pilot = [*self._pilot, data.slices] if data.valid and self._finished <= PILOT_EPOCHS else []
 
-    # ---- after an epoch ----------------------------------------------------------------------------------------
-
     def _after_epoch(self, data: EpochData) -> Decision | None:
         """Ask the stopping rule and report where things stand. Returns None before the first plan.
 
@@ -330,10 +322,7 @@ class StudyRun:
         )
 
     def _lengthen_slices(self, comparisons: Sequence[Comparison]) -> None:
-        """Double the slices of cells in which one arm's slice reaches into the next one's.
-
-        Both arms are as often first as second, so the ratio is right with either length, and the epochs stay.
-        """
+        """Double the slices of cells in which one arm's slice reaches into the next one's."""
         assert self.plan
         longer = with_longer_slices(self.plan, leaking_cells(comparisons, self.study.precision))
         changed = [cell for cell in longer.cells if cell != self.plan.cell(cell.name)]
