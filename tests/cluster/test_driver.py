@@ -226,7 +226,8 @@ def test_a_node_that_cannot_load_is_left_out_while_another_is_ready_or_loads(kin
     message = "disk: full"
     hosts._welcome(bad, worker.Answer(error=kind(message)))
     assert (bad.left_out, good.left_out) == (True, False)
-    assert hosts.listener.notes == [f"node a: {message}", "a is left out from now on"]
+    said = [f"node a: {message}", "a is left out from now on"]
+    assert hosts.listener.take() == [("note", (text,)) for text in said]
     with pytest.raises(SpecError, match="node b: no such option"):
         hosts._welcome(good, worker.Answer(error=SpecError("no such option")))
     good.ready, hosts._waiting = False, {}

@@ -18,14 +18,10 @@ _LOG = "statements.log"
 
 
 class StatementPlans(Frozen):
-    """How the arms run one statement of the workload.
+    """How the arms run one statement of the workload; a plan has one line per table.
 
-    Attributes:
-        text: of the digest, without literals.
-        plans: by arm, one line per table. Empty if the server cannot explain it.
-        differs: arms whose plan is not that of the first arm that has one.
-        rows_read: by arm, per execution; empty for writes.
-        analyzed: by arm, one line per step, if a plan differs.
+    `differs` has the arms whose plan is not that of the first arm that has one. `rows_read` is per execution, empty for
+    writes.
     """
 
     text: str
@@ -55,7 +51,6 @@ class Plans:
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[SliceMessage], None]]:
-        """Have the first arm's server log its statements meanwhile, then explain them on every arm."""
         replay = features.part("replay", "answers")
         if cell.fixed_work or not replay:
             yield lambda _message: None

@@ -18,7 +18,7 @@ from bakeoff.run.counters import all_events
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
 from bakeoff.servers import Installation, Instance, Server
 from bakeoff.stats import interval as iv
-from bakeoff.stats.interval import Paired, Unpaired
+from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Frozen
 
 WAITS = "waits"  # kind of the explaining epochs in which waits are recorded
@@ -43,9 +43,7 @@ _SHARE_LEAST = 0.002  # share of an event's time below which a wait on both arms
 class WaitDifference(Paired):
     """One wait of two arms in one cell, in ns per event.
 
-    Attributes:
-        ratio: log ratio; None if an arm has none of it in some epoch.
-        p_adjusted: that nothing differs, after Holm over the cell's waits; None below `EPOCHS_MIN_PAIRED` epochs.
+    `ratio` is None if an arm has none of it in some epoch. `p_adjusted` is after Holm over the cell's waits.
     """
 
     name: str
@@ -58,7 +56,7 @@ class WaitDifference(Paired):
 
     @property
     def grows(self) -> bool:
-        """Whether it is longer on the contender, by the tested value: one epoch can turn the sign of the difference."""
+        """Whether it is longer by the tested value: one epoch can turn the sign of the difference."""
         return (self.ratio or self.difference).mean > 0
 
 
@@ -97,12 +95,6 @@ def wait_differences(
     return tuple(sorted(compared, key=lambda each: (-abs(each.difference.mean), each.name)))
 
 
-def instruments_cost(explaining: Mapping[int, float], counted: Mapping[int, float]) -> Unpaired | None:
-    """Return the log ratio of throughput [1/s by epoch] with instruments to that without, if both are known."""
-    explained, plain = (iv.moments([math.log(rate) for rate in each.values()]) for each in (explaining, counted))
-    return iv.welch(explained, plain)
-
-
 def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
     return [b - a for a, b in zip(own, other, strict=True)]
 
@@ -123,7 +115,6 @@ ROW_LOCK = "innodb/row lock"
 
 
 def with_instruments(tools: EpochTools) -> EpochTools:
-    """Have servers start with the wait instruments of performance_schema."""
     setups = []
     for setup in tools.setups:
         if setup.installation and setup.settings:
@@ -134,7 +125,6 @@ def with_instruments(tools: EpochTools) -> EpochTools:
 
 
 def _instruments(installation: Installation) -> dict[str, str]:
-    """List the instruments. MySQL 5.5 has all of them on; stages are switched on in the running server."""
     old = installation.family == "mysql" and installation.version < (5, 6)
     return {"performance_schema": "ON"} | ({} if old else {"performance_schema_instrument": "wait/%=ON"})
 
@@ -193,7 +183,6 @@ def _read(server: Server) -> Counter[str]:
 
 
 def _summary(server: Server, table: str, where: str, pattern: str) -> dict[str, int] | None:
-    """Return a performance_schema table's sums by instrument; None if the server has no such table."""
     try:
         rows = server.query(
             f"SELECT event_name, SUM(sum_timer_wait) FROM performance_schema.{table} "

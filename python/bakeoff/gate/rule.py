@@ -15,13 +15,10 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from bakeoff.plan import Plan
 from bakeoff.spec import Question, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import moments
 from bakeoff.stats.model import Comparison, Frozen, Obstacle, Stop
-from bakeoff.stats.resolution import NoiseCard
-from bakeoff.units import percent_text
 
 PRECISION_SHARE = 0.25
 DEFAULT_NAME = "gate"  # the name of a project's only gate
@@ -166,22 +163,3 @@ def reach_of(samples: Iterable[tuple[float, int]], *, limit: float) -> tuple[flo
     """Return the log ratios from which all of (sd, n) pass, and down to which one fails, nine times in ten each."""
     apart = max(iv.precision_half_width(sd, n) + NormalDist().inv_cdf(OFTEN) * sd / math.sqrt(n) for sd, n in samples)
     return limit + apart, limit - apart
-
-
-def forecast_sentence(card: NoiseCard, study: Study, plan: Plan) -> str:
-    if not card.lines:
-        return ""
-    fitting, limit = int((plan.budget_s - plan.load_s) / plan.epoch_s), study.question.reference
-    passes, fails = reach_of(
-        [(line.sd_epoch, max(iv.N_MIN, min(fitting, line.epochs_needed))) for line in card.lines], limit=limit
-    )
-    allowed = limit_text(limit)
-    if passes >= 0:
-        return (
-            f"this machine is too noisy for {allowed} in this budget: a build as fast as the baseline may not pass; "
-            "give more --budget or more --max-slowdown"
-        )
-    return (
-        f"by this noise a build passes that is up to about {percent_text(passes)} slower, and fails from about "
-        f"{percent_text(fails)} on, nine times in ten; in between the gate may not be able to tell"
-    )

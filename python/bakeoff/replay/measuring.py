@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bakeoff.engine import Measurement, Message
-from bakeoff.engine_messages import SliceMessage
+from bakeoff.engine_messages import SliceMessage, Work
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.replay.captures import capture_events, capture_totals
@@ -191,7 +190,7 @@ class CaptureMeasuring(Measuring):
         if workload.speed is not None:
             _check_clock(name, facts.moments_us(reads_only=workload.writes is False), workload.speed)
 
-    def request(self, run: CellRun) -> dict[str, Any] | None:
+    def request(self, run: CellRun) -> Work | None:
         """Return capture, chunk size and speed; None for a warm-up of a capture without reads."""
         cell, reads_only = run.cell, run.reads_only
         if run.changes_nothing and not capture_facts(cell.script).reads:

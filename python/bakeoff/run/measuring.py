@@ -10,7 +10,7 @@ from typing import Any
 
 from bakeoff import features
 from bakeoff.engine import Measurement, Message, declared_by, describe_workloads
-from bakeoff.engine_messages import SliceMessage
+from bakeoff.engine_messages import SliceMessage, Work
 from bakeoff.errors import SpecError, within
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.plan.workloads import database_of, kind_of, options_of, uses_sysbench_tables
@@ -130,12 +130,12 @@ class Measuring:
     def check_engine(self, workload: Workload, arm: Arm, engine: str) -> None:
         """Raise SpecError unless it can run on tables of this storage engine."""
 
-    def request(self, run: CellRun) -> dict[str, Any] | None:
+    def request(self, run: CellRun) -> Work | None:
         """Return the kind's own fields of the engine's `measure`, or None if there is nothing to run."""
         workload = run.workload
         taken = takes(workload.script)
         own = {name: arm_options(arm, run.engines[name], taken) for name, arm in run.arms.items()}
-        load: dict[str, Any] = {"model": "closed"}
+        load: dict[str, str | float] = {"model": "closed"}
         if workload.rate_per_s is not None:
             load = {"model": "open", "rate_per_s": workload.rate_per_s, "arrivals": "poisson"}
         return {

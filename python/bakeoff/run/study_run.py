@@ -288,10 +288,7 @@ class StudyRun:
         if len(self._pilot) == PILOT_EPOCHS == self._finished:
             slices = Frame.concat(self._pilot)
             note_other_bakeoffs(self.listener)
-            card = noise_card(estimates, self.study, self.plan, slices=slices)
-            self.listener.noise_card(card)
-            if sentence := self._rule.forecast(card, self.study, self.plan):
-                self.listener.note(sentence)
+            self.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
             if decision.stop is Stop.RUNNING and not (self._resumed or self.study.question.adds_arms):
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:

@@ -1,12 +1,10 @@
 """What a search found: the first bad build, or the settings that explain a difference."""
 
-from collections.abc import Iterator
-
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Column, Fold, Prose, Section, Table, identifier
-from bakeoff.results import RunDirectory, list_runs
+from bakeoff.results import RunDirectory
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
 from bakeoff.search.guilty import CONFIDENCE, SMALL_SHARE
@@ -193,17 +191,13 @@ def attribution_section(context: Context) -> Section | None:
     return Section.of(
         "Which setting",
         *(_searched(context, run, asked) for asked, run in found.values()),
-        *_unfinished(context, found),
         *(_not_measured(context, each) for each in claimed if (context.analysis.baseline, each) not in found),
         anchor="why-settings",
         in_terminal=bool(found),
     )
 
 
-_Searches = dict[tuple[str, str], tuple[Attribution, RunDirectory]]
-
-
-def _searches(context: Context) -> _Searches:
+def _searches(context: Context) -> dict[tuple[str, str], tuple[Attribution, RunDirectory]]:
     """Find the newest search for every (baseline, contender); an interrupted one only if there is no other."""
     found = []
     for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}"):
@@ -213,16 +207,6 @@ def _searches(context: Context) -> _Searches:
             found.append((analysis.stopped is not Stop.ABORTED, run.manifest().created_at, asked, run))
     ranked = sorted(found, key=lambda each: each[:2])
     return {(asked.baseline, asked.contender): (asked, run) for *_, asked, run in ranked}
-
-
-def _unfinished(context: Context, finished: _Searches) -> Iterator[Prose]:
-    titles = {run.manifest().title for _, run in finished.values()}
-    begun = {each.title for each in list_runs(context.run.path / FOLDER) if each.title} - titles
-    for title in sorted(begun):
-        yield Prose(
-            text=f"{title}: the search among their settings is unfinished. "
-            f"`bakeoff explain {context.run.name} --attribute` begins it anew."
-        )
 
 
 def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Section | None:

@@ -3,9 +3,7 @@
 from typing import Protocol
 
 from bakeoff import features, spec
-from bakeoff.plan import Plan
 from bakeoff.spec import Study
-from bakeoff.stats.resolution import NoiseCard
 from bakeoff.stats.stopping import Decision, Progress, decide
 
 
@@ -18,18 +16,12 @@ class Rule(Protocol):
     def decide(self, progress: Progress) -> Decision:
         """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again."""
 
-    def forecast(self, card: NoiseCard, study: Study, plan: Plan) -> str:
-        """Say after the pilot what can be told apart on this machine; empty if unknown."""
-
 
 class VerdictRule:
     record: type[spec.Question] = spec.Question
 
     def decide(self, progress: Progress) -> Decision:
         return decide(progress)
-
-    def forecast(self, _card: NoiseCard, _study: Study, _plan: Plan) -> str:
-        return ""
 
 
 def rule_of(study: Study) -> Rule:
