@@ -11,8 +11,8 @@ from two_settings import options_study, slower
 
 from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.explain.after_verdict import Explaining, require_explainable
-from bakeoff.explain.causes import _ratio
 from bakeoff.explain.profiles import PMU_FILE
+from bakeoff.explain.sections import _ratio
 from bakeoff.explain.statement_plans import PLANS_DOCUMENT, CellPlans, StatementPlans
 from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits
 from bakeoff.report import build_view, render_html, render_markdown

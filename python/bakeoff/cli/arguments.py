@@ -18,15 +18,11 @@ from bakeoff.units import parse_duration_s, parse_percent
 
 
 class Format(StrEnum):
-    """Output format of a command."""
-
     TEXT = "text"
     JSON = "json"
 
 
 class FailOn(StrEnum):
-    """What makes a run fail."""
-
     SLOWER = "slower"
     ROWS = "rows"
     ERRORS = "errors"
@@ -89,8 +85,6 @@ InjectSlowdown = Annotated[
 
 
 class WorkloadOptions(Frozen):
-    """Scripts and their options."""
-
     SECTION = "Workload"
 
     workload: Annotated[
@@ -106,8 +100,6 @@ class WorkloadOptions(Frozen):
 
 
 class DataOptions(Frozen):
-    """Content and declaration of the tables, and how the client connects."""
-
     SECTION = "Data"
 
     data: Annotated[
@@ -152,22 +144,14 @@ class DataOptions(Frozen):
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of a Ray cluster that measure.
+    """The nodes of a Ray cluster that measure."""
 
-    Attributes:
-        address: `HOST:PORT`, `ray://HOST:PORT`, `auto` ($RAY_ADDRESS, else a cluster of this machine), or `local`.
-        hosts: how many nodes; None for all that fit.
-        resource: only nodes that offer it, and one of it is taken; empty for nodes that offer a CPU.
-    """
-
-    address: str = "auto"
-    hosts: int | None = None
-    resource: str = ""
+    address: str = "auto"  # HOST:PORT, ray://HOST:PORT, local, or auto ($RAY_ADDRESS, else a cluster of this machine)
+    hosts: int | None = None  # how many nodes; None for all that fit
+    resource: str = ""  # only nodes that offer it, and one of it is taken; empty for nodes that offer a CPU
 
 
 class Where(Frozen):
-    """The hosts that measure."""
-
     SECTION = "Cluster"
 
     ray: Annotated[
@@ -186,7 +170,6 @@ class Where(Frozen):
     ] = None
 
     def nodes(self, explain_budget_s: float | None = None) -> Nodes | None:
-        """Return the nodes of a cluster that measure; None for this machine."""
         if self.ray is None:
             for option, value in (("--hosts", self.hosts), ("--on", self.on)):
                 if value is not None:
@@ -204,8 +187,6 @@ class Where(Frozen):
 
 
 class Output(Frozen):
-    """Where a run is stored and how it is shown."""
-
     SECTION = "Output"
 
     runs: Runs = None
@@ -215,8 +196,6 @@ class Output(Frozen):
 
 
 class Verdict(Frozen):
-    """What follows from a verdict."""
-
     SECTION = "Length"
 
     no_verdict: Annotated[bool, Option("Measure even if the budget is too small for a verdict on any machine.")] = False

@@ -1,10 +1,9 @@
 """Make the arms of a study from a study file: combinations of levels that `where` leaves, the baseline first.
 
-From five factors on they are a fraction of these, unless the file asks for all: a regular fraction of two-level factors
-of the best resolution there is. Levels are counted as 0 (the baseline's) and 1. Some factors, the basic ones, take all
-combinations of levels; each other factor takes the sum modulo 2 of several basic ones, its generator. Every set of
-factors whose levels always sum to 0 is a word of the defining relation; two effects that differ by a word cannot be
-distinguished.
+From five factors on they are a regular fraction of two-level factors, unless the file asks for all. Levels are 0 (the
+baseline's) and 1. Basic factors take all combinations of levels; each other factor takes the sum modulo 2 of several
+basic ones, its generator. Every set of factors whose levels always sum to 0 is a word of the defining relation; two
+effects that differ by a word cannot be distinguished.
 
 Source: Box, Hunter & Hunter, Statistics for Experimenters (2005), ch. 6; Montgomery, Design and Analysis, ch. 8.
 """
@@ -100,7 +99,6 @@ def arm_names(count: int) -> tuple[str, ...]:
 def _measured_combinations(
     loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
 ) -> tuple[Fraction | None, list[Combination]]:
-    """Return the combinations to measure, the baseline first, and the fraction that they are, if any."""
     form = loaded.form
     if baseline not in kept:
         raise loaded.error(
@@ -143,8 +141,8 @@ def _fractioned(
 ) -> tuple[Fraction | None, list[Combination]]:
     """Return the fraction of the combinations that is measured, if any.
 
-    It is a fraction of the two-level factors that `where` does not name. The others are crossed with them in full, so
-    that every level of the fractioned ones comes equally often, whatever `where` leaves out.
+    It is one of the two-level factors that `where` does not name. The others are crossed with them in full, so that
+    every level of the fractioned ones comes equally often, whatever `where` leaves out.
     """
     form = loaded.form
     varied = [factor for factor, levels in loaded.levels.items() if len(levels) > 1]
@@ -258,7 +256,6 @@ def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
 
 
 def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], data: Data) -> int | None:
-    """Return the expected size of the tables with this data; None before it is taken from a running server."""
     if data.source:
         return None if is_url(data.source) else read_dump(data.source).server_bytes
     sizes = {"tables": form.tables, "table_size": form.table_size}
@@ -276,8 +273,8 @@ def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:
 def generators(count: int) -> tuple[int, ...]:
     """Return the generators of the smallest fraction of resolution IV or better, else ().
 
-    Each is a bit mask over the basic factors, for one factor after them; there are `count` less so many basic factors.
-    It has the longest shortest word of all choices, then the fewest words of that length.
+    Each is a bit mask over the basic factors, for one factor after them. It has the longest shortest word of all
+    choices, then the fewest words of that length.
     """
     basic = next(number for number in range(1, count + 1) if 2 ** (number - 1) >= count)
     extra = count - basic
@@ -302,7 +299,6 @@ def words(chosen: Sequence[int], basic: int) -> tuple[int, ...]:
 
 
 def points(chosen: Sequence[int], basic: int) -> tuple[tuple[int, ...], ...]:
-    """Return the combinations measured: a 0 or 1 for each factor; the first is all 0, the baseline."""
     found = []
     for number in range(2**basic):
         levels = [number >> place & 1 for place in range(basic)]

@@ -106,7 +106,6 @@ def make(
 
 @contextmanager
 def reading(page: Console) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a progress bar on a terminal; yields a function that takes the bytes done and the total, if known."""
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, transient=True, console=page, disable=not page.is_terminal) as bars:
         task = bars.add_task("reading", total=None)
@@ -152,7 +151,6 @@ def show(
 
 
 def _for_programs(summary: dict[str, Any], limit: int, *, literals: bool) -> dict[str, Any]:
-    """Return the totals as stored in the capture, without samples unless literals may be shown."""
     hidden = () if literals else ("sample",)
     digests = [{key: each[key] for key in each if key not in hidden} for each in summary["digests"][:limit]]
     return summary | {"digests": digests}

@@ -29,10 +29,6 @@ _TEXT_MAX = 1000  # characters of a statement; the capture has 8 kB
 
 
 def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> ReportView:
-    """Build everything that is shown of a capture, from what the engine read of it.
-
-    `limit` is the number of digests; with `literals` each has a sample with its values.
-    """
     overall, digests = summary["overall"], summary["digests"][:limit]
     timed = overall["total_us"] > 0
     shown = f"{len(digests)} of {_count(overall['digests'])}" if len(digests) < overall["digests"] else ""

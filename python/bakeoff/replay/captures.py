@@ -24,11 +24,7 @@ def make_capture(
     log_format: str | None,
     on_progress: Callable[[int, int | None], None],
 ) -> Message:
-    """Make a capture of query logs; its totals: `header`, `overall`, `digests` (docs/reference/capture.md).
-
-    Raises:
-        SpecError: a file is not a query log. HostError: a file cannot be read or written.
-    """
+    """Make a capture of query logs; return its totals: `header`, `overall`, `digests` (docs/reference/capture.md)."""
     said: list[str] = []
     pipes = {"stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
     with _making(logs, output, redact, log_format, pipes) as process:
@@ -52,11 +48,7 @@ def make_capture_of(
     log_format: str,
     on_progress: Callable[[int, int | None], None],
 ) -> Message:
-    """As `make_capture`, of a log that is handed over in pieces; whatever they raise ends it, and nothing is left.
-
-    Raises:
-        HostError: the capture cannot be written.
-    """
+    """Like `make_capture`, for a log that comes in pieces."""
     with (
         tempfile.TemporaryFile() as said,
         _making(["-"], output, redact, log_format, {"stdin": subprocess.PIPE, "stderr": said}) as process,
@@ -81,10 +73,7 @@ def make_capture_of(
 def _making(
     logs: Iterable[str], output: Path, redact: bool, log_format: str | None, pipes: dict[str, Any]
 ) -> Iterator[subprocess.Popen[Any]]:
-    """The engine, which makes a capture; it is ended, and what a capture that was not finished leaves is deleted.
-
-    The totals are not read from a pipe, which could fill up, but afterwards from the file.
-    """
+    """Start the engine to make a capture; end it and delete an unfinished capture when the block ends."""
     options = [*(["--redact"] if redact else []), *([f"--format={log_format}"] if log_format else [])]
     command = [str(engine_path()), "capture", f"--output={output}", *options, "--", *logs]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **pipes)
@@ -102,11 +91,6 @@ def _making(
 
 
 def capture_totals(path: Path) -> Message:
-    """The totals of a capture: `header`, `overall`, `digests`.
-
-    Raises:
-        SpecError: it is not a capture, or damaged. HostError: it cannot be read.
-    """
     command = [str(engine_path()), "capture", "--", str(path)]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if ran.returncode:
@@ -116,13 +100,7 @@ def capture_totals(path: Path) -> Message:
 
 
 def capture_events(path: Path) -> Generator[Message, None, None]:
-    """The events of a capture in their order, as it has them (docs/reference/capture.md), read as they are asked for.
-
-    Close it where not all of them are taken: it ends the process that reads them.
-
-    Raises:
-        SpecError: it is not a capture, or damaged. HostError: it cannot be read.
-    """
+    """Yield the events of a capture. Close it unless all of them are taken, to end the process that reads them."""
     command = [str(engine_path()), "capture", "--events", "--", str(path)]
     with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as process:
         assert process.stdout
@@ -134,7 +112,6 @@ def capture_events(path: Path) -> Generator[Message, None, None]:
 
 
 def _capture_error(said: str, code: int, *, hint: str = "") -> BakeoffError:
-    """Return the error of a failed `capture`; `hint` says what to do about a file of an unknown format."""
     reason = " ".join(said.split()).removeprefix("bakeoff-engine: ")
     if code == 2:
         return SpecError(f"capture: {reason}.")

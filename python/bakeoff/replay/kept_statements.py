@@ -41,8 +41,6 @@ Row = Mapping[str, bytes]
 
 
 class KeptIn(StrEnum):
-    """Where a server keeps statements."""
-
     SLOW_LOG = "slow-log"
     DIGESTS = "performance-schema"
 
@@ -55,7 +53,7 @@ _TABLES = {
 
 @dataclass(frozen=True)
 class KeptStatements:
-    """What a server has kept: a log, piece by piece, in a format of the engine, and sentences about it."""
+    """A log in pieces, its format, and sentences about it."""
 
     log_format: str
     text: Iterator[bytes]
@@ -109,7 +107,7 @@ def _columns(connection: Connection, table: str) -> dict[str, str]:
 
 
 def _rows(connection: Connection, sql: str, names: Iterable[str], schema: str, database: str) -> Iterator[Row]:
-    """Yield rows by column name, NULL as empty, without the system's schemas (in column `schema`)."""
+    """Yield rows by column name, NULL as empty, without those of system schemas."""
     names = list(names)
     sql += f" WHERE LOWER(COALESCE({schema}, '')) NOT IN {tuple(sorted(SYSTEM_SCHEMAS))}" + (
         f" AND {schema} = %s" if database else ""
@@ -129,7 +127,6 @@ def _in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _event(sql: bytes, schema: bytes, fields: bytes, ids: bytes = b"") -> bytes:
-    """Return a slow log event. `fields` is the last line of its header."""
     name = schema.replace(b"`", b"``")
     head = b"# %b  Statement_bytes: %d\nuse `%b`;\nSET %btimestamp=DEFAULT;\n" % (fields, len(sql), name, ids)
     return head + sql + b";\n"
@@ -190,7 +187,6 @@ def _seconds(clock: bytes) -> bytes:
 
 
 def _digests(connection: Connection, database: str) -> KeptStatements | None:
-    """Return samples, or else digest texts, in proportion to their counts; None without digests."""
     table = _TABLES[KeptIn.DIGESTS]
     rows = list(_rows(connection, f"SELECT * FROM {table}", _columns(connection, table), "SCHEMA_NAME", database))
     known = [row for row in rows if row["DIGEST"] and _count(row)]
@@ -214,7 +210,6 @@ def _count(row: Row) -> int:
 
 
 def _sample(row: Row) -> bytes | None:
-    """Return a whole statement, or None if the server cut it at performance_schema_max_sql_text_length."""
     sample = row.get("QUERY_SAMPLE_TEXT")
     return None if not sample or sample.endswith(b"...") else sample
 
@@ -227,7 +222,7 @@ def _digest_text(row: Row) -> bytes:
 
 
 def _digest_events(rows: list[Row]) -> Iterator[bytes]:
-    """Yield the events of all digests, each digest's spread evenly and weighted by its count."""
+    """Spread each digest's events evenly, in proportion to its count."""
     total = sum(map(_count, rows))
     turns = []
     for at, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""What a run that replays a capture found, read once for all that shows it."""
+"""What a replay found, read once for all sections."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -24,21 +24,19 @@ class Query:
 
     @property
     def differs(self) -> tuple[str, ...]:
-        """Kinds of difference, the gravest first."""
         kinds = ("errors", *ROWS_KINDS, "columns", "warnings")
         found = [kind for kind in kinds if kind in self.compared.differences]
         return (*found, *(["plan"] if self.compared.plan else []))
 
     @property
     def word(self) -> str:
-        """The verdict on its times, or `fails` if an arm refuses it."""
         if self.failing_arms:
             return "fails"
         return self.times.word if self.times else ""
 
     @property
     def failing_arms(self) -> int:
-        """How many of the two arms refused at least half of what was compared."""
+        """Number of the two arms that refused at least half of what was compared."""
         return sum(2 * failed >= max(1, self.compared.executed) for failed in self.compared.failed.values())
 
     @property
@@ -47,7 +45,7 @@ class Query:
 
 
 class Replayed:
-    """Times, failures and answers of a run's queries. Get it from a context with `context.once(Replayed)`."""
+    """Get it from a context with `context.once(Replayed)`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -78,7 +76,6 @@ class Replayed:
 
     @cached_property
     def answers(self) -> dict[str, Answers]:
-        """Path of a capture -> what its statements answered."""
         return self._context.run.read(DOCUMENT, dict[str, Answers]) or {}
 
     @cached_property
@@ -92,7 +89,6 @@ class Replayed:
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
-        """Every digest of every cell and contender, by time lost."""
         times = {(each.cell, each.contender, each.digest): each for each in self.digests}
         found = []
         for cell in self._context.cells_planned:

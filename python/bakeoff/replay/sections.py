@@ -32,7 +32,6 @@ def _answers_of(context: Context, cell: str) -> Answers | None:
 
 
 def findings(context: Context) -> tuple[str, ...]:
-    """Say what a replay found, for each cell and contender."""
     queries = context.once(Replayed).queries
     if not queries:
         return ()
@@ -75,7 +74,6 @@ def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -
 
 
 def _nothing_found(queries: list[Query]) -> str:
-    """What was tested and compared. Queries that were not tested are not counted as equal."""
     tested = sum(query.word == "unclear" for query in queries)
     compared = sum(query.compared.executed > 0 for query in queries)
     left = len(queries) - tested
@@ -92,7 +90,6 @@ def _queries(count: int) -> str:
 
 
 def _some(count: int, what: str) -> str:
-    """`3 queries fail on both`; {s} is the verb's ending."""
     return f"{_queries(count)} {what.format(s='s' if count == 1 else '')}" if count else ""
 
 
@@ -198,7 +195,7 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
 
 
 def _short(text: str, length: int = _SHORT) -> str:
-    """A digest's text as people write SQL (`o.id, COUNT (*)`), shortened in the middle."""
+    """Shorten a digest's text in the middle, as people write SQL (`o.id, COUNT (*)`)."""
     plain = " ".join(text.replace("`", "").split()).replace(" . ", ".")
     plain = plain.replace(" ,", ",").replace("( ", "(").replace(" )", ")")
     end = length // 2 - 1

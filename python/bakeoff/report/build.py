@@ -27,7 +27,7 @@ SECTIONS = (
     SectionSource(Place.STUDY, studies.pairs_section),
     SectionSource(Place.COSTS, machine.costs_section),
     SectionSource(Place.COSTS, machine.sizes_section),
-    SectionSource(Place.COSTS, machine.machine_section),
+    SectionSource(Place.COSTS, machine.processors_section),
     SectionSource(Place.SETUP, setups.data_section),
     SectionSource(Place.SETUP, setups.settings_section),
     SectionSource(Place.SETUP, setups.environment_section),

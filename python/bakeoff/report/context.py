@@ -10,14 +10,13 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bakeoff import features
 from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
 from bakeoff.report.charts import ARM_SLOTS
 from bakeoff.report.view import Conclusion, Footnote, Record, ReportView, Section, Series, Status
-from bakeoff.results import Manifest, Outcome, RunDirectory
+from bakeoff.results import SLICE_SCHEMA, Manifest, Outcome, RunDirectory
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
 from bakeoff.spec import Arm, Study
@@ -26,57 +25,9 @@ from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
 from bakeoff.stats.question import Rule, VerdictRule
 from bakeoff.units import format_bytes, format_ns
 
-# A chart has bins of slices: sums over sums, never every n-th slice.
-
-BINS = 100
-"""Points of a line over all epochs: a chart is 420 pixels wide."""
-
-DRAWN_EPOCHS = 12
-"""Epochs drawn over time, each in its own frame; evenly chosen if there are more."""
-
 T = TypeVar("T")
 
 CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
-_NEEDED = (
-    "cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events", "latency_max_ns", "sent_bytes",
-    "received_bytes", "client_user_ns", "client_system_ns", "server_cpu_ns", "server_read_bytes", "server_write_bytes",
-    "server_rss_bytes", "context_switches", *(f"host_{kind}_ns" for kind in CPU_KINDS),
-)  # fmt: skip
-
-
-def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
-    """Return each cell over time, in at most `DRAWN_EPOCHS` epochs, with a row per stretch of an epoch on an arm."""
-    by = slices.by("cell", "epoch")
-    spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
-    drawn, bins_per_epoch = np.zeros(len(spans), dtype=bool), BINS
-    for cell in cells:
-        rows = _evenly(np.flatnonzero(spans["cell"] == cell), DRAWN_EPOCHS)
-        drawn[rows] = True
-        bins_per_epoch = min(bins_per_epoch, max(2, BINS // max(len(rows), 1)))
-    slices = slices.with_columns(bin=slices["start_ns"] * bins_per_epoch // spans["span_ns"][by.ids])
-    slices = slices.rows(drawn[by.ids] & (slices["busy_ns"] > 0))
-    bins = slices.by("cell", "arm", "epoch", "bin")
-    sums = {name: bins.sum(slices[name]) for name in slices.columns if name.endswith(("_ns", "_bytes", "events"))}
-    # A slice ends with its last window, but connections are busy, and events counted, a little less long.
-    seconds = bins.sum(slices["busy_ns"] / slices["connections"]) / 1e9
-    tps = slices["events"] * slices["connections"] / slices["busy_ns"] * 1e9
-    times = bins.keys.with_columns(
-        seconds=bins.mean(slices["start_ns"] + slices["length_ns"] // 2) / 1e9,
-        tps=sums["events"] / seconds,
-        tps_low=bins.min(tps),
-        tps_high=bins.max(tps),
-        server_cpus=sums["server_cpu_ns"] / 1e9 / seconds,
-        read_bytes_per_s=sums["server_read_bytes"] / seconds,
-        write_bytes_per_s=sums["server_write_bytes"] / seconds,
-        network_bytes_per_s=(sums["sent_bytes"] + sums["received_bytes"]) / seconds,
-        rss_bytes=bins.mean(slices["server_rss_bytes"]),
-    )
-    return times.sort("cell", "arm", "epoch", "bin").by("cell").frames()
-
-
-def _evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    last = len(rows) - 1
-    return rows if last < most else rows[[round(place * last / (most - 1)) for place in range(most)]]
 
 
 def cpu_shares(slices: Frame) -> Frame:
@@ -313,12 +264,8 @@ class Context:
 
     @cached_property
     def slices(self) -> Frame:
-        return self.run.slices(*_NEEDED)
-
-    @cached_property
-    def times(self) -> dict[str, Frame]:
-        """Cell -> `cell_times`, for the detailed cells."""
-        return cell_times(self.slices, self.detail_cells)
+        """Slices of the valid epochs, without the texts on errors and threads."""
+        return self.run.slices(*(name for name in SLICE_SCHEMA if name not in ("errors", "threads")))
 
     @cached_property
     def epoch_rates(self) -> dict[tuple[str, str], dict[int, float]]:

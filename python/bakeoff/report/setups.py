@@ -16,11 +16,10 @@ from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
 from bakeoff.spec.server_name import values_of
 from bakeoff.stats.differences import AllAnswers, Answer, row_differences
 from bakeoff.stats.model import FlagKind
-from bakeoff.units import format_bytes, format_duration, shortened
+from bakeoff.units import format_bytes, format_duration
 
 _ABSENT = "—"
 _DATA_CHECK_LINES = 40
-_SETTING_MAX = 120  # characters of a value
 
 METHOD = (
     "All servers run side by side. Each short slice loads one of them alone, in the order ABBA or BAAB drawn by a fair "
@@ -52,7 +51,6 @@ WORDS = {
 
 
 def settings_section(context: Context) -> Section | None:
-    other = _other_settings_table(context)
     declared, undeclared = _declared_table(context), _undeclared_table(context)
     return Section.of(
         "Settings",
@@ -62,10 +60,6 @@ def settings_section(context: Context) -> Section | None:
             _setting_notes_table(context),
         ),
         Section.of("Different without being requested", undeclared if undeclared.rows else Prose(text="None found.")),
-        Fold(
-            title=f"Other variables that differ: names, paths, and those of one version only ({len(other.rows)})",
-            content=other,
-        ),
         *_configuration_files(context),
         anchor="settings",
         nav="Settings",
@@ -144,16 +138,6 @@ def _undeclared_table(context: Context) -> Table:
         group_title="arm",
         all_text=True,
     )
-
-
-def _other_settings_table(context: Context) -> Table:
-    undeclared = {name for differences in context.analysis.undeclared.values() for name in differences}
-    shown = {arm: sorted(context.variables[arm].items()) for arm in context.arms if arm in context.variables}
-    values = {
-        arm: {name: shortened(text, _SETTING_MAX) or "''" for name, text in own if name not in undeclared}
-        for arm, own in shown.items()
-    }
-    return _differing(context, "other-settings", "variable", values)
 
 
 def _configuration_files(context: Context) -> Iterator[Fold]:
@@ -403,7 +387,6 @@ def method_section(context: Context) -> Section | None:
         Steps(items=METHOD),
         Fold(title="Words of this report", content=_words_table()),
         Prose(text="Formulas and tests: `docs/explanation/method.md`.", small=True),
-        Section.of("Where the time went", _wall_table(context), anchor="wall"),
         anchor="method",
         nav="Method",
     )
@@ -412,35 +395,6 @@ def method_section(context: Context) -> Section | None:
 def _words_table() -> Table:
     meanings = WORDS | {kind.value: kind.advice for kind in FlagKind}
     return Table.listed("words", ("word", "meaning"), meanings.items())
-
-
-_PHASES = {
-    "load": "loading, ANALYZE, flushing and snapshot, once per build",
-    "restore": "copying the data for every server",
-    "start": "starting the servers",
-    "readiness": "reading every table into memory, waiting for purge and flushing",
-    "check": "comparing rows between the arms, checks of the scripts",
-    "warm": "warm-up load, not counted",
-    "pilot": "choosing the slice length, in the first epoch",
-    "flush": "flushing between writing cells",
-    "measure": "measuring",
-    "stop": "stopping the servers, removing their data",
-    "other": "reading variables and counters, statistics between epochs",
-}
-
-
-def _wall_table(context: Context) -> Table:
-    taken = wall_time(context.run.builds(), context.outcomes)
-    return Table.of(
-        "wall",
-        taken.phases_s.items(),
-        Column("phase", itemgetter(0)),
-        Column("total", itemgetter(1), "{:.1f} s".format),
-        Column("share", lambda phase: phase[1] / taken.total_s, numbers.share),
-        Column("per epoch", lambda phase: "" if phase[0] == "load" else f"{phase[1] / len(context.outcomes):.1f} s"),
-        Column("what it is", lambda phase: _PHASES[phase[0]]),
-        note=wall_sentence(context),
-    )
 
 
 def wall_sentence(context: Context) -> str:

@@ -92,7 +92,7 @@ class VerdictView(Frozen):
 
 
 class ForestRow(Frozen):
-    """One line of the forest plot: a cell, a control or a mean. Positions are per cent of the axis.
+    """One line of the forest plot: a cell or a control. Positions are per cent of the axis.
 
     Attributes:
         low, high: None without an interval.
@@ -119,7 +119,7 @@ class ForestRow(Frozen):
     @property
     def measured(self) -> bool:
         """False if an arm completed nothing, which leaves no ratio."""
-        return bool(self.epochs) or self.kind == "mean"
+        return bool(self.epochs)
 
 
 class Forest(Frozen):
@@ -128,7 +128,6 @@ class Forest(Frozen):
     Attributes:
         margin: positions of the equivalence margin; None if too narrow to be seen.
         ticks: position and text.
-        withheld: a sentence for each contender without a mean.
     """
 
     one: float = 0.0
@@ -136,7 +135,6 @@ class Forest(Frozen):
     ticks: tuple[tuple[float, str], ...] = ()
     rows: tuple[ForestRow, ...] = ()
     legend: str = ""
-    withheld: tuple[str, ...] = ()
 
 
 class Footnote(Frozen):
@@ -329,9 +327,8 @@ class Panel(Frozen):
 
     Attributes:
         id: letters, digits and dashes.
-        mark: `line`, `points` or `stack`.
-        x_kind: `linear`, `threads` (logarithmic, ticks where measured), `tail` (x = −log10(1 − quantile)) or `frames`
-            (a small frame for every `group` of its lines, all with the same axes).
+        mark: `line` or `points`.
+        x_kind: `linear`, `threads` (logarithmic, ticks where measured) or `tail` (x = −log10(1 − quantile)).
         boundaries: x of vertical lines.
         one: the text of a line at 1, or empty.
     """
@@ -344,11 +341,8 @@ class Panel(Frozen):
     mark: str = "line"
     x_kind: str = "linear"
     y_zero: bool = True
-    y_max: float | None = None
     boundaries: tuple[float, ...] = ()
     one: str = ""
-    level: float | None = None
-    level_band: tuple[float, float] | None = None
 
 
 class Charts(Frozen):
@@ -360,22 +354,6 @@ class Charts(Frozen):
     note: str = ""
     legend: bool = True
     published: bool = False
-
-
-class Bar(Frozen):
-    """How one arm in one cell used the processors, in shares of 1."""
-
-    group: str
-    label: str
-    slot: int
-    parts: tuple[tuple[str, float], ...]
-    text: str
-
-
-class Bars(Frozen):
-    kind: Literal["bars"] = "bars"
-    id: str
-    bars: tuple[Bar, ...]
 
 
 class Drawing(Frozen):
@@ -427,7 +405,7 @@ class Section(Frozen):
                 yield from part.sections()
 
 
-Part = Prose | Steps | Code | Table | Charts | Bars | Drawing | Fold | Section
+Part = Prose | Steps | Code | Table | Charts | Drawing | Fold | Section
 
 
 def _is_empty(part: Part) -> bool:
@@ -436,8 +414,6 @@ def _is_empty(part: Part) -> bool:
             return not part.rows
         case Charts():
             return not part.panels
-        case Bars():
-            return not part.bars
         case Fold():
             return _is_empty(part.content)
         case Prose() | Code():
@@ -540,11 +516,6 @@ class ReportView(Frozen):
 
     def _parts(self) -> Iterator["Part"]:
         return (part for section in self.sections for inner in section.sections() for part in inner.parts)
-
-    @property
-    def dashed(self) -> frozenset[str]:
-        """Colour keys of the lines that charts dash: the control's."""
-        return frozenset(f"arm-{arm.slot}" for arm in self.arms if arm.role is Role.CONTROL)
 
     @property
     def tables(self) -> dict[str, Table]:

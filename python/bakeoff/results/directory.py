@@ -33,7 +33,6 @@ from bakeoff.results.epoch_data import (
     FailureRow,
     Load,
     Outcome,
-    OwnCounts,
     arm_directory_name,
     with_open_loop_time,
 )
@@ -262,7 +261,6 @@ class RunDirectory:
             histograms=self.histograms(epoch) if whole else [],
             variables=self.variables(epoch) if whole else {},
             changes=self.server_json(epoch, CHANGES, CellChanges) if whole else {},
-            server_counts=self.server_json(epoch, "data-check.json", OwnCounts) if whole else {},
             failures=self.failures(epoch) if whole else [],
             host=outcome.host,
         )

@@ -70,21 +70,6 @@ class Load(TypedDict):
     build: int
 
 
-class ServerCounts(Frozen):
-    """TPC-C transactions as the server counts them; `next_order_ids` is the sum of D_NEXT_O_ID over all districts."""
-
-    next_order_ids: int
-    commits: int
-    rollbacks: int
-
-
-class Reading(Frozen):
-    """A server's counts before and after a measured cell (`data-check.json`)."""
-
-    before: ServerCounts
-    after: ServerCounts
-
-
 class FailureRow(TypedDict):
     """Statements of a replay that failed alike in one epoch; `message` is the server's first, without literals."""
 
@@ -99,8 +84,6 @@ class FailureRow(TypedDict):
 CHANGES = "changed-variables.json"
 CellChanges = dict[str, dict[str, tuple[str, str]]]
 """Variables of a server that changed, by cell: the values at its start and after the cell."""
-
-OwnCounts = dict[str, list[Reading]]  # `data-check.json`: cell -> one reading a round
 
 
 class CellCounters(TypedDict):
@@ -123,7 +106,6 @@ class EpochData:
         histograms: the engine's `histogram` messages (docs/reference/engine.md), one for each cell, arm and operation.
         variables: global variables of each arm's server.
         changes: by arm and cell, variables that changed after the server's start.
-        server_counts: by arm and cell, TPC-C transactions by the server's own count; else empty.
         failures: statements of captures that failed.
     """
 
@@ -135,7 +117,6 @@ class EpochData:
     histograms: Sequence[Mapping[str, Any]] = ()
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
     changes: dict[str, CellChanges] = field(default_factory=dict)
-    server_counts: dict[str, OwnCounts] = field(default_factory=dict)
     failures: list[FailureRow] = field(default_factory=list)
     host: str = ""
 

@@ -37,8 +37,6 @@ Sample = dict[str, Any]
 
 @dataclass
 class Phases:
-    """Wall seconds of an epoch by phase."""
-
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextlib.contextmanager
@@ -52,30 +50,19 @@ class Phases:
 
 @dataclass(frozen=True)
 class EpochTools:
-    """What every epoch of a run works with.
-
-    Attributes:
-        setups: arms of the study, or of one round of it.
-        snapshots: loaded data; a bisection adds and removes loads.
-        at_once: how many servers fit into memory; more arms take rounds.
-        rates: last seen events per second, by cell and whether only reads ran.
-        noted: keys of the notes already shown.
-        called: what the epoch is called in progress messages.
-        host: this machine's name in a cluster; empty without one.
-        engine: starts the engine that measures.
-    """
+    """What every epoch of a run works with."""
 
     study: Study
-    setups: tuple[ArmSetup, ...]
+    setups: tuple[ArmSetup, ...]  # of the study, or of one round of it
     pool: ServerPool
-    snapshots: dict[SnapshotKey, Snapshot]
+    snapshots: dict[SnapshotKey, Snapshot]  # loaded data; a bisection adds and removes loads
     listener: Listener
     stop: threading.Event
-    at_once: int
+    at_once: int  # servers that fit into memory; more arms take rounds
     rates: dict[tuple[str, bool], float] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)
-    called: str = "epoch"
-    host: str = ""
+    called: str = "epoch"  # in progress messages
+    host: str = ""  # this machine's name in a cluster
     engine: Callable[..., Engine] = Engine
 
     def note_once(self, text: str, *, about: str = "") -> None:
@@ -86,13 +73,7 @@ class EpochTools:
 
 
 class EpochServers:
-    """The servers of one round of an epoch: those started here and running ones.
-
-    Attributes:
-        setups: the arms of this round.
-        all: servers by arm, after `start`.
-        variables: server variables at start, by arm.
-    """
+    """The servers of one round of an epoch: those started here and running ones, by arm."""
 
     def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, phases: Phases) -> None:
         self.setups = tools.setups
@@ -131,10 +112,7 @@ class EpochServers:
         return [replace(each, read_only=True) for each in addresses] if refusing else addresses
 
     def start(self) -> None:
-        """Restore the data, start our servers in the draft's order, and keep settings and counters of all.
-
-        A running server gets a minute to answer.
-        """
+        """Restore the data, start our servers in the draft's order, and keep settings and counters of all."""
         tools, draft = self._tools, self._draft
         with self._phases.measure("start"):
             for setup in self.setups:
@@ -202,8 +180,6 @@ class EpochServers:
             self._readiness = self._on_ours(make_one_ready)
 
     def flush(self) -> None:
-        """Give the servers a few seconds to purge and write what a writing cell left behind."""
-
         def flush_one(server: Instance) -> Readiness:
             return readiness.finish_pending_work(
                 server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop
@@ -215,7 +191,6 @@ class EpochServers:
                 self._unfinished.setdefault(name, []).extend(ready.notes)
 
     def readiness_records(self) -> dict[str, dict[str, Any]]:
-        """Return what outcome.json says about readiness before measuring and between writing cells."""
         return {
             name: ready.as_record() | {"between_cells": self._unfinished.get(name, [])}
             for name, ready in self._readiness.items()
@@ -232,7 +207,6 @@ class EpochServers:
             self._writer.write_server_json(name, "status-after.json", server.status())
 
     def keep_logs(self) -> None:
-        """Keep the end of every error log, including those of servers that did not start."""
         for server in self._restored:
             log = server.error_log_tail()
             if log:
@@ -240,7 +214,6 @@ class EpochServers:
                     self._writer.write_server_text(server.name, "error.log", log)
 
     def remove(self) -> None:
-        """Stop our servers and delete their files, even if not all of them started."""
         self._tools.pool.remove_all(self._restored)
 
     def _restore(self, setup: ArmSetup) -> Instance:
@@ -258,10 +231,7 @@ class EpochServers:
 
 
 class HostWatch:
-    """Samples the machine once a second in a thread: the rows of host.parquet (docs/reference/results.md).
-
-    `samples` has the columns of `bakeoff.results.epoch_data.HOST_SCHEMA` and `rss_bytes:ARM`.
-    """
+    """Samples the machine once a second in a thread: the rows of host.parquet (docs/reference/results.md)."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self.samples: list[Sample] = []

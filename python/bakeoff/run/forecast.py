@@ -35,23 +35,15 @@ _TAKEN_SHARE = 0.5  # compressed SQL over data and indexes; about a fifth for te
 
 @dataclass(frozen=True)
 class ArmForecast:
-    """One arm.
-
-    Attributes:
-        build: letter of the loads that it uses; arms of one letter share them.
-        settings: number of its server's settings; arms of one number differ in the client alone.
-        download_bytes: still to be fetched; None if unknown.
-    """
-
     arm: Arm
-    build: str
-    settings: str
-    download_bytes: int | None
+    build: str  # letter of its loads; arms of one letter share them
+    settings: str  # number of its server's settings; arms of one number differ in the client alone
+    download_bytes: int | None  # still to be fetched; None if unknown
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a study would take; `disk_bytes` at the worst moment: snapshots, running servers, data taken from others."""
+    """What a study would take."""
 
     study: Study
     arms: tuple[ArmForecast, ...]
@@ -59,7 +51,7 @@ class Forecast:
     share: MemoryShare
     loads: int
     load_bytes: int
-    disk_bytes: int
+    disk_bytes: int  # at the worst moment: snapshots, running servers, data taken from others
     disk_free_bytes: int
     disk_path: Path
 
@@ -70,11 +62,7 @@ class Forecast:
 
 
 def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
-    """Estimate what a study takes.
-
-    Servers that are installed are asked about every option; of the others only the name is looked up. With `elsewhere`
-    it is measured on other machines, which check memory, files and libraries themselves.
-    """
+    """Estimate what a study takes. With `elsewhere` other machines measure it, and check memory and files."""
     check_source(study)
     study = resolved(study)
     study = study.with_arms(study.starting_arms)  # arms that join are loaded when needed
@@ -137,7 +125,6 @@ def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
 
 
 def require_budget(seen: Forecast) -> None:
-    """Raise SpecError if the budget cannot hold a verdict."""
     if not seen.is_too_small:
         return
     study, needed_s = seen.study, seen.plan.budget_needed_s

@@ -37,11 +37,6 @@ _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
 # Error numbers for a table without a primary key, and what forbids it.
 _NEEDS_KEY = {3750: "sql_require_primary_key=ON", 1173: "innodb_force_primary_key=ON", 3098: "Group Replication"}
-# Options of bundled scripts that give a table its primary key.
-_KEY_OPTIONS = {
-    "force_pk": "Load with -o force_pk=on, which gives HISTORY a primary key on every arm",
-    "secondary": "Load without -o secondary=on",
-}
 # Fields of `Data` that decide how texts are stored, the innermost first.
 _TEXT_FIELDS = (
     "column_collation", "column_charset", "table_collation", "table_charset", "collation", "charset"
@@ -56,24 +51,15 @@ SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.load_key, build)
 
 @dataclass(frozen=True)
 class Loader:
-    """Loads the data of a run.
-
-    Attributes:
-        stop: once set, running loads are abandoned and their servers killed.
-        engine_lock: held while the engine fills a server, which keeps all CPUs busy.
-        answers: answers about the tables of each load, to compare the arms.
-        left: what remains on running servers, one sentence per arm and database.
-    """
-
     study: Study
     pool: ServerPool
     run: RunDirectory
     listener: Listener
     engine: Engine
     stop: threading.Event = field(default_factory=threading.Event)
-    engine_lock: threading.Lock = field(default_factory=threading.Lock)
-    answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
-    left: dict[tuple[str, str], str] = field(default_factory=dict)
+    engine_lock: threading.Lock = field(default_factory=threading.Lock)  # filling a server keeps all CPUs busy
+    answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)  # to compare the arms
+    left: dict[tuple[str, str], str] = field(default_factory=dict)  # what remains on running servers
     kept: KeptLoads | None = None
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
@@ -105,17 +91,13 @@ class Loader:
         return snapshots
 
     def load_further(self, setup: ArmSetup, build: int, *, setups: Sequence[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
-        """Load one build of an arm that has joined `setups`."""
         snapshots = self._load_jobs([(setup, build)], sharing=setups, at_once=1)
         self._compare_rows(setups, build)
         self._end_if_stopped()
         return snapshots
 
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
-        """Load a running server, or use its tables as they are if it has them.
-
-        With `measured` the run has epochs of this server, so its workloads may have changed rows.
-        """
+        """Load a running server, or use its tables as they are; if it was `measured` its rows may have changed."""
         assert setup.remote
         for database, workload in families(self.study):
             self._end_if_stopped()
@@ -289,7 +271,7 @@ class Loader:
                     ),
                 )
             except EngineError as error:
-                raise _load_failed(error, arm, workload.script) from None
+                raise _load_failed(error, arm) from None
             self._end_if_stopped()
             check_data(self.engine, self.study, setup, workload)
         self._end_if_stopped()
@@ -322,10 +304,7 @@ def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload
 
 
 def families(study: Study) -> list[tuple[str, Workload]]:
-    """Return the databases to load, each with the workload whose `prepare` fills it.
-
-    Scripts that share tables share a database. A capture fills none.
-    """
+    """Return the databases to load, each with the workload whose `prepare` fills it."""
     found: dict[str, Workload] = {}
     for workload in sorted(study.workloads, key=lambda workload: not kind_of(workload.script).fills_tables):
         found.setdefault(database_of(study, workload), workload)
@@ -360,7 +339,7 @@ def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
     return SpecError(message, hint=hint, field=("arms", arm.name, "data", innermost))
 
 
-def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError:
+def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
     if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
         return HostError(
             f"disk: {arm.label} has no room for its rows: {error.message}.",
@@ -369,11 +348,10 @@ def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError
         )
     if needs := _NEEDS_KEY.get(error.sql_errno or 0):
         message = error.message.removeprefix(f"arm {arm.name}: ").rstrip(".")
-        known = (hint for option, hint in _KEY_OPTIONS.items() if script and declares(script, "options", option))
-        way = next(known, "Give every table a primary key")
         return SpecError(
             f"{arm.label}: {message}.",
-            hint=f"{needs} forbids tables without a primary key. {way}, or turn it off on this arm.",
+            hint=f"{needs} forbids tables without a primary key. Give every table one (tpcc: -o force_pk=on), or turn "
+            "it off on this arm.",
             field=("arms", arm.name, "server"),
         )
     if arm.data.source and error.code in ("sql_error", "script_error"):
@@ -384,7 +362,6 @@ def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError
 
 
 def _parts(server: Server, database: str) -> tuple[int, int]:
-    """Return bytes of rows (with InnoDB's primary key) and of secondary indexes, as the server estimates them."""
     sql = (
         "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) "
         "FROM information_schema.tables WHERE table_schema = %s"
@@ -400,8 +377,7 @@ def _has_tables(server: Server, database: str) -> bool:
 def objection(server: Server, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
     """Say why sysbench's tables on a running server are not what the study asks for; None if they are.
 
-    Scripts draw ids up to `table_size`, so it must be the last id of each table. `indexed` tables need their secondary
-    index, which a load builds last.
+    Scripts draw ids up to `table_size`, so it must be the last id of each table.
     """
     there = _names(server, "table_name", "tables", database)
     indexes = _names(server, "index_name", "statistics", database)

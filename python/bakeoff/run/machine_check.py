@@ -75,7 +75,6 @@ _ADVICE = {
     "disk": "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
     "CPU distance": "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
 }
-"""What to do about a finding, by its subject."""
 
 
 class Severity(IntEnum):
@@ -87,8 +86,6 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing examined: what was found, and what to do about it."""
-
     subject: str
     severity: Severity
     found: str
@@ -96,7 +93,7 @@ class Finding:
 
 
 def examine(work_root: Path) -> list[Finding]:
-    """Examine this machine, with data directories in `work_root`. Returns the worst finding first."""
+    """Examine this machine. Returns the worst finding first."""
     findings = [*_load(), *_processor(), *_memory(), *_disk(work_root), *_programs(), *_servers()]
     findings += [finding for feature in features.parts("checks") for finding in feature.checks()]
     return sorted(findings, key=lambda finding: -finding.severity)
@@ -124,7 +121,6 @@ def _load() -> Iterator[Finding]:
 
 
 def _spin(seconds: float) -> tuple[int, int]:
-    """Return how many gaps between clock reads of a busy loop exceed the limit, and the longest in ns."""
     end = last = time.perf_counter_ns()
     end += int(seconds * 1e9)
     gaps = worst = 0
@@ -249,7 +245,6 @@ def _programs() -> Iterator[Finding]:
 
 
 def _servers() -> Iterator[Finding]:
-    """Find libraries and tools that catalogue servers need and this machine lacks."""
     for error in lacking(Catalog.load().entries):
         yield _finding("servers", Severity.WARNING, error.message, error.hint)
 
@@ -294,8 +289,7 @@ def smallest_budget_s(server: str, *, threads: int) -> float:
 def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> list[Proof]:
     """Duel two equal servers, then the same with an injected slowdown, and judge both answers.
 
-    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once. Setting `stop`
-    ends it early; finished duels are judged.
+    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once.
     """
     proofs: list[Proof] = []
     for percent in (0.0, PROOF_SLOWDOWN_PERCENT):
@@ -315,7 +309,6 @@ def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: thr
 
 
 def judge_duel(comparison: Comparison, slowdown_percent: float) -> list[Proof]:
-    """Judge whether a duel of equal servers found the injected slowdown, or none if none was injected."""
     interval, words = comparison.estimate.interval, comparison.verdict.words
     truth = -math.log1p(slowdown_percent / 100)
     ratio = ratio_text(comparison.estimate.mean, interval.low, interval.high)

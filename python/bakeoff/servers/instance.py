@@ -36,22 +36,14 @@ from bakeoff.servers.cnf import write_cnf
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.options import option_arguments
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk
-from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, spawn, tail
-from bakeoff.servers.profile import Settings, ignored_options
-from bakeoff.servers.settings_check import ignored_by
+from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, how_to_install, spawn, tail
+from bakeoff.servers.profile import Settings, ignored_by, ignored_options
 
 PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
 PADDING = "BAKEOFF_PADDING"
 _PORT_TRIES = 8
 _POLL_S = 0.01
 _REFUSED = ("MYSQL_HOME", "MYSQL_TCP_PORT", "MYSQL_UNIX_PORT", "LD_LIBRARY_PATH")
-_PACKAGES = {
-    "libjemalloc.so.2": "libjemalloc2",
-    "libtcmalloc.so.4": "libgoogle-perftools4",
-    "libtcmalloc_minimal.so.4": "libtcmalloc-minimal4",
-    "libmimalloc.so.2": "libmimalloc2.0",
-    "libmimalloc.so.3": "libmimalloc3",
-}
 
 
 def environment(installation: Installation, asked: Mapping[str, str], padding_bytes: int = 0) -> dict[str, str]:
@@ -84,10 +76,9 @@ def preload_libraries(value: str) -> list[Path]:
     for name in re.findall(r"[^:\s]+", value):
         file = Path(name).absolute() if "/" in name else _find_library(name)
         if file is None or not file.is_file():
-            package = _PACKAGES.get(Path(name).name)
             raise HostError(
                 f"LD_PRELOAD={name}: no such library on this machine.",
-                hint=f"Run: apt-get install {package}" if package else "Install it, or give its full path.",
+                hint=how_to_install(Path(name).name) or "Install it, or give its full path.",
             )
         found.append(file)
     return found

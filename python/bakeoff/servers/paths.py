@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 from pydantic import TypeAdapter
 
 from bakeoff.errors import HostError
@@ -34,7 +33,6 @@ _UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # the suffix is tempf
 _UNFINISHED_S = 3600.0  # for a folder without owner.json, which may be about to get one
 _KEPT_S = 3 * 86_400.0  # for a load whose run may be resumed
 _POLL_S = 0.1
-BLOCK_BYTES = 512  # unit of st_blocks
 
 
 def cache_root() -> Path:
@@ -99,7 +97,7 @@ def allocated_bytes(files: Iterable[Path]) -> int:
     total = 0
     for file in files:
         with suppress(FileNotFoundError):
-            total += file.lstat().st_blocks * BLOCK_BYTES
+            total += file.lstat().st_blocks * 512  # the unit of st_blocks
     return total
 
 
@@ -233,21 +231,9 @@ def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> None:
 
 def other_bakeoffs(root: Path) -> list[int]:
     """Return the process ids of other bakeoffs that have servers below `root`."""
-    folders = [folder for folder in root.glob("bakeoff-*") if _FOLDER.fullmatch(folder.name)]
-    owners = [Owner.read(folder) for folder in folders]
+    owners = [Owner.read(folder) for folder in root.glob("bakeoff-*") if _FOLDER.fullmatch(folder.name)]
     alive = {owner.process.pid for owner in owners if owner is not None and not owner.dead()}
-    alive |= _starters([folder for folder in folders if not os.access(folder, os.X_OK)])
     return sorted(alive - {os.getpid()})
-
-
-def _starters(folders: list[Path]) -> set[int]:
-    """Find who started the servers whose sockets are in other users' closed folders."""
-    found: set[int] = set()
-    for process in psutil.process_iter(["cmdline", "ppid"]) if folders else ():
-        words = process.info["cmdline"] or []
-        if any(word.startswith(f"--socket={folder}/") for word in words for folder in folders):
-            found.add(process.info["ppid"])
-    return found
 
 
 @contextmanager

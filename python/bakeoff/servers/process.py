@@ -17,12 +17,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -32,6 +33,7 @@ DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _POLL_S = 0.25
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")  # its thread forks all children
 _AIO_LIMIT = "The kernel's limit for asynchronous I/O is reached: raise fs.aio-max-nr, or stop other servers."
 _DISK_FULL = "The disk of {folder} is full: free some space, or set XDG_CACHE_HOME."
 _ADVICE = {
@@ -192,7 +194,7 @@ def spawn(
             )
 
     try:
-        return _on_spawner_thread(start)
+        return _SPAWNER.submit(start).result()
     except OSError as problem:
         raise ServerError(f"{launch.argv[0]} could not be started: {problem.strerror}.") from None
 
@@ -268,6 +270,12 @@ def advice(log: str, folder: Path) -> str:
     return next((hint.format(folder=folder) for complaint, hint in _ADVICE.items() if complaint in log), "")
 
 
+def how_to_install(library: str) -> str:
+    """Return the command that installs a shared library, or an empty text if its package is unknown."""
+    package = tomllib.loads(files("bakeoff.servers").joinpath("packages.toml").read_text("utf-8")).get(library)
+    return f"Run: apt-get install {package}" if package else ""
+
+
 @contextlib.contextmanager
 def in_memory(text: str) -> Iterator[int]:
     """Yield a descriptor to read a text from, which is never on disk."""
@@ -275,15 +283,3 @@ def in_memory(text: str) -> Iterator[int]:
         file.write(text)
         file.seek(0)
         yield file.fileno()
-
-
-_spawners: dict[int, ThreadPoolExecutor] = {}  # by process id, because a thread does not survive a fork
-_spawners_lock = threading.Lock()
-
-
-def _on_spawner_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Run `start` on the one thread that forks all children."""
-    with _spawners_lock:
-        if os.getpid() not in _spawners:
-            _spawners[os.getpid()] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")
-    return _spawners[os.getpid()].submit(start).result()

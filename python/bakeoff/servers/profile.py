@@ -14,10 +14,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.servers.catalog import Catalog, Installation, Version
+from bakeoff.servers.client import Server
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import (
     Target,
@@ -321,6 +322,39 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
         elif not same_value(wanted, has):
             found.append(f"{said}: the server has {has or '(empty)'}")
     return found
+
+
+def ignored_by(server: Server, asked: Mapping[str, str]) -> list[str]:
+    """Return a line for each instrument, consumer or plugin option that a running server ignored.
+
+    These set no variable. Of the instruments only the pattern is checked: it must match one that exists.
+    """
+    found = []
+    for name, text in asked.items():
+        plain = stem(name)
+        if plain == "performance_schema_instrument":
+            for value in values_of(name, text):
+                pattern = value.partition("=")[0].strip()
+                sql = "SELECT 1 FROM performance_schema.setup_instruments WHERE name LIKE %s LIMIT 1"
+                if not server.query(sql, (pattern,)):
+                    found.append(f"{plain}={value}: this server has no such instrument, or performance_schema is off")
+        elif plain.startswith("performance_schema_consumer_"):
+            consumer = plain.removeprefix("performance_schema_consumer_")
+            rows = server.query("SELECT enabled FROM performance_schema.setup_consumers WHERE name=%s", (consumer,))
+            wanted = not is_negated(name) and is_true(text)
+            if (rows == [("YES",)]) is not wanted:
+                found.append(f"{name}={text or 'on'}: the consumer is {'off' if wanted else 'on'}")
+        elif plain in ("early_plugin_load", "plugin_load", "plugin_load_add"):
+            rows = server.query("SELECT plugin_library FROM information_schema.plugins WHERE plugin_status='ACTIVE'")
+            loaded = {_library(str(row[0])) for row in rows}
+            parts = [part for part in text.split(";") if part]
+            missing = [part for part in parts if _library(part.rpartition("=")[2]) not in loaded]
+            found += [f"{name}={part}: the server runs without it" for part in missing]
+    return found
+
+
+def _library(file: str) -> str:
+    return PurePath(file.strip()).name.removesuffix(".so")
 
 
 def same_value(asked: str, has: str) -> bool:

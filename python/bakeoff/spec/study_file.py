@@ -5,6 +5,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -322,13 +323,6 @@ _REMEDIES = {
 
 _REASONS = {"extra_forbidden": "there is no such key", "missing": "it is missing", "tuple_type": "it is not a list"}
 
-_OF_COMMAND_LINE = {
-    "rate": "Write rate_per_s in a workload: {script: oltp_read_only, rate_per_s: 500}.",
-    "publish": "Write control: true, or --publish on the command line.",
-    "time": "Write budget.",
-    "explain_budget": "Write --explain-budget on the command line.",
-}
-
 _FORMS: dict[int | str, type[Frozen]] = {
     "workloads": WorkloadForm,
     "where": Exclusion,
@@ -347,34 +341,21 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
     reason = reason[0].lower() + reason[1:]
     hint = _REMEDIES.get(found["type"], "See docs/reference/studies.md.")
     if found["type"] == "extra_forbidden" and path:
-        near = difflib.get_close_matches(str(path[-1]), _keys(_FORMS.get(path[0], StudyFile)), n=1)
-        hint = f"Did you mean {near[0]}?" if near else hint
-        hint = _elsewhere(str(path[-1]), path) or hint
-    elif found["type"] == "list_type" and path[-1:] == ("workloads",):
-        hint = "Write a list: [oltp_read_only], or a line with - for each."
+        hint = _where_it_goes(str(path[-1]), path[0]) or hint
     elif path[:1] == ("settings",) and isinstance(found["input"], list):
         hint = "A setting has one value; write factors: {NAME: [LEVEL, LEVEL]}."
     return lines.error(path, f"{reason}.", hint=hint)
 
 
-def _keys(form: type[Frozen]) -> list[str]:
-    return [str(field.validation_alias or name) for name, field in form.model_fields.items()]
-
-
-def _elsewhere(key: str, path: KeyPath) -> str:
-    """Where to write a key that is known on the command line or among the settings; empty if it is unknown."""
-    word = key.replace("-", "_")
-    if path[0] == "workloads":
-        return "Write rate_per_s." if word == "rate" else ""
-    if path[0] in ("where", "published") or word == "server":  # the key is servers
-        return ""
-    if word in _OF_COMMAND_LINE:
-        return _OF_COMMAND_LINE[word]
-    try:
-        part_of(word)
-    except SpecError:
-        return ""
-    return f"Write it under settings: {{{word}: …}}."
+def _where_it_goes(key: str, within: int | str) -> str:
+    """Return a hint for an unknown key: a setting belongs under `settings`, another may be misspelt."""
+    if within not in _FORMS and key != "server":  # the key is servers
+        with suppress(SpecError):
+            part_of(key)
+            return f"Write it under settings: {{{key}: …}}."
+    fields = _FORMS.get(within, StudyFile).model_fields.items()
+    near = difflib.get_close_matches(key, [str(field.validation_alias or name) for name, field in fields], n=1)
+    return f"Did you mean {near[0]}?" if near else ""
 
 
 def _path(location: tuple[int | str, ...]) -> KeyPath:

@@ -16,7 +16,7 @@ from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.diagnostics import long_waits, stalls, states_flag, two_states, windows
+from bakeoff.stats.diagnostics import long_waits, stalls, two_states, windows
 from bakeoff.stats.differences import Changes, changes_flag, differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, FlagKind, Stop
@@ -43,12 +43,8 @@ def analyse(
 ) -> Analysis:
     """Analyse a run. The same input always gives the same analysis.
 
-    Args:
-        epochs: all epochs, in any order; discarded ones are only counted.
-        plan: None to plan again from the study.
-        ended: after ABORTED, EXTENDED and RUNNING only the anytime-valid interval is shown.
-        kinds: kind of machine by host (`bakeoff.results.manifest.kinds_of`).
-        network: between client and servers; None if both were on one machine.
+    `epochs` may be in any order; `plan` is None to plan again from the study. After ABORTED, EXTENDED and RUNNING only
+    the anytime-valid interval is shown. `network` is None if client and servers were on one machine.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)
@@ -140,12 +136,8 @@ def _load_flags(
 
 
 def _states_flags(run: "Reduced", plan: Plan) -> dict[tuple[str, str], Flag]:
-    cells = {cell.name: cell for cell in plan.cells}
-    return {
-        (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
-        for state in two_states(stacked(run.windows, "cell"))
-        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ anyway
-    }
+    scripted = {cell.name for cell in plan.cells if not cell.fixed_work}  # the parts of a capture differ anyway
+    return {key: flag for key, flag in two_states(stacked(run.windows, "cell")).items() if key[0] in scripted}
 
 
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
@@ -194,15 +186,7 @@ _OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
 
 @dataclass
 class Reduced:
-    """The epochs of a run without their slices, so that many fit in memory.
-
-    Attributes:
-        history, epochs: the valid epochs; `epochs` keeps only quantiles of histograms.
-        sums, waits, windows: `arm_sums`, `long_waits` and `windows` of every valid epoch.
-        discarded: reasons by epoch.
-        undeclared: by contender, settings that differed in any epoch.
-        changes: by (cell, arm), variables that changed while the cell was measured.
-    """
+    """The epochs of a run without their slices, so that many fit in memory."""
 
     history: list[EpochEstimates] = field(default_factory=list)
     epochs: list[EpochData] = field(default_factory=list)
@@ -212,7 +196,6 @@ class Reduced:
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
     _compared: set[int] = field(default_factory=set)
 
     def add(self, epoch: EpochData, study: Study) -> None:
@@ -230,13 +213,10 @@ class Reduced:
         self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
         quantiles = [_quantiles(row) for row in epoch.histograms]
         self.epochs.append(
-            replace(
-                epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, server_counts={}, failures=[]
-            )
+            replace(epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, failures=[])
         )
 
     def _compare(self, variables: Mapping[str, Mapping[str, str]], study: Study) -> None:
-        self.versions |= {arm: values.get("version", "") for arm, values in variables.items()}
         base = variables.get(study.baseline.name)
         for arm in study.arms[1:]:
             theirs = variables.get(arm.name)
@@ -251,7 +231,6 @@ class Reduced:
 
 
 def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
-    """Reduce all epochs of a run, in any order."""
     run = Reduced()
     for epoch in epochs:
         run.add(epoch, study)
@@ -262,7 +241,6 @@ def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
 
 
 def stacked(frames: Sequence[Frame], *by: str) -> Frame:
-    """Stack frames, sorted by columns; without frames, an empty one."""
     return Frame.concat(frames).sort(*by) if frames else Frame({})
 
 

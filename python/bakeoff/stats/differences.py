@@ -1,7 +1,4 @@
-"""Find differences between arms that nobody asked for: in their rows, and in the settings of their servers.
-
-Rows are compared only between arms that differ in how rows are stored (character set, engine, row format).
-"""
+"""Find differences between arms that nobody asked for: in their rows, and in the settings of their servers."""
 
 import re
 from collections.abc import Mapping, Sequence, Set
@@ -16,18 +13,12 @@ _STORAGE_OPTIONS = frozenset({"column_type", "column_length", "create_table_opti
 
 
 class Answer(Frozen):
-    """A server's answer to a query of the data check.
-
-    Attributes:
-        answer: the result as text; checksums are of utf8mb4.
-        collation: decides the order of rows; only answers with equal collations are compared.
-        columns: columns that were read. Only answers over equal columns are compared, since JSON is a text on MariaDB.
-    """
+    """A server's answer to a query of the data check, as text."""
 
     sql: str
     answer: str
-    collation: str | None = None
-    columns: tuple[str, ...] | None = None
+    collation: str | None = None  # decides the order of rows; only answers with equal collations are compared
+    columns: tuple[str, ...] | None = None  # only answers over equal columns are compared (JSON differs)
 
 
 RowAnswers = Mapping[str, Mapping[str, Answer]]  # table -> name of the query -> answer
@@ -42,7 +33,6 @@ class RowDifference(Frozen):
     arms: tuple[tuple[str, tuple[str, ...]], ...]
 
     def text(self, labels: Mapping[str, str]) -> str:
-        """`5 rows on mysql:8.0, mysql:5.7 but 4 rows on mariadb:11`."""
         return " but ".join(f"{answer} on {', '.join(labels[name] for name in names)}" for answer, names in self.arms)
 
 
@@ -96,16 +86,12 @@ _NAMED_MAX, _VALUE_MAX = 4, 60  # variables in a flag, and characters of a value
 
 
 class DifferenceOrigin(StrEnum):
-    """Why a setting differs."""
-
     DECLARED = "declared"  # typed as an option, or a consequence of the arm's data
     VERSION = "version"  # the binaries differ, and the setting is not in `_FACTORS`
     UNDECLARED = "undeclared"
 
 
 class Difference(Frozen):
-    """A variable with unequal values; None if the server does not have it."""
-
     variable: str
     baseline: str | None
     contender: str | None
@@ -159,10 +145,7 @@ _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 def differences(
     baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
 ) -> tuple[Difference, ...]:
-    """Compare SHOW GLOBAL VARIABLES of the baseline's server and of `arm`, undeclared differences first.
-
-    A renamed variable is listed under its newest name.
-    """
+    """Compare SHOW GLOBAL VARIABLES of the baseline's server and of `arm`, undeclared differences first."""
     baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
     declared = _declared(study, arm, baseline.keys() | contender.keys())
     other_binaries = any(baseline.get(name, "") != contender.get(name, "") for name in ("version", "version_comment"))
@@ -188,7 +171,6 @@ def differences(
 
 
 def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
-    """Return undeclared differences as `Analysis.undeclared` stores them; a missing variable is `(absent)`."""
     own = (each for each in found if each.origin is DifferenceOrigin.UNDECLARED)
     return {each.variable: (_shown(each.baseline), _shown(each.contender)) for each in own}
 

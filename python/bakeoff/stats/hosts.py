@@ -45,9 +45,8 @@ class _Blocks:
     def shares(self) -> list[float]:
         """Weight of each host; the sum is 1.
 
-        Hosts are assumed to vary at least as much as epochs. With few hosts a variance of 0 is often found by chance,
-        and a host with many epochs would decide alone. So a host counts at most twice as much as one with a single
-        epoch.
+        Hosts are assumed to vary at least as much as epochs: with few hosts a variance of 0 is often found by chance,
+        and a host with many epochs would decide alone.
         """
         weights = self.weights(max(self.between, self.within))
         total = math.fsum(weights)
@@ -65,7 +64,6 @@ class _Blocks:
 
 
 def by_host(values: Sequence[float], hosts: Sequence[str]) -> dict[str, list[float]]:
-    """Group values by the host that measured them."""
     found: dict[str, list[float]] = {}
     for value, host in zip(values, hosts or repeat("", len(values)), strict=True):
         found.setdefault(host, []).append(value)
@@ -112,7 +110,6 @@ def moments(values: Sequence[float], hosts: Sequence[str] = ()) -> iv.Moments:
 
 
 def epoch_weights(values: Sequence[float], hosts: Sequence[str]) -> list[float]:
-    """Return the weight of each epoch in the mean of `moments`; the sum is 1."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return [1 / len(values)] * len(values)
@@ -122,7 +119,6 @@ def epoch_weights(values: Sequence[float], hosts: Sequence[str]) -> list[float]:
 
 
 def estimate_of(values: Sequence[float], hosts: Sequence[str], interval_of: iv.IntervalOf) -> Estimate:
-    """Estimate the mean with an interval."""
     return iv.estimate(moments(values, hosts), interval_of)
 
 
@@ -196,7 +192,6 @@ def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
 
 
 def _where_rising(rising: Callable[[float], float], value: float) -> float:
-    """Find by bisection where a rising function of positive numbers has this value."""
     low, high = 0.0, 1.0
     while rising(high) < value:
         low, high = high, 2 * high
