@@ -157,12 +157,7 @@ def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[tuple[str, st
             continue
         yield host, str(each.n), numbers.ratio_of(each), numbers.interval(each.interval) or "n/a"
     if found := across.spread:
-        yield (
-            "spread between hosts",
-            "",
-            percent_text(found.sd),
-            f"{percent_text(found.low)} to {percent_text(found.high)}",
-        )
+        yield "spread between hosts", "", percent_text(found.sd), ""
 
 
 def _machines(context: Context) -> Prose | Table | None:
