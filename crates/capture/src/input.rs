@@ -83,11 +83,13 @@ pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + S
     })
 }
 
+type Unit = fn([u8; 2]) -> u16;
+
 /// Drops a byte order mark and decodes UTF-16, which PowerShell writes. Only UTF-16 is read into memory as a whole.
 pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::new();
     input.by_ref().take(4).read_to_end(&mut head)?;
-    let (mark, unit): (usize, Option<fn([u8; 2]) -> u16>) = match head.as_slice() {
+    let (mark, unit): (usize, Option<Unit>) = match head.as_slice() {
         [0xFF, 0xFE, ..] => (2, Some(u16::from_le_bytes)),
         [0xFE, 0xFF, ..] => (2, Some(u16::from_be_bytes)),
         [one, 0, other, 0] if *one != 0 && *other != 0 => (0, Some(u16::from_le_bytes)),
