@@ -117,26 +117,6 @@ def key_parts_of(document: object) -> dict[tuple[str, str], int]:
     return found
 
 
-_TREE_LINE = re.compile(
-    r"(?P<indent> *)-> (?P<step>.*?)(?:  \(cost=[^)]*\))?"
-    r"(?: \(actual time=\S+ rows=(?P<rows>\S+) loops=(?P<loops>\d+)\)| (?P<never>\(never executed\)))?\s*"
-)
-_TREE_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b0[xb][0-9a-fA-F]+\b|\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b")
-
-
-def _tree_line(line: str) -> str:
-    """Turn a line of EXPLAIN ANALYZE into `  Index lookup on t using k (k=?): 10 rows, 2 times`."""
-    found = _TREE_LINE.fullmatch(line)
-    if not found:
-        return ""
-    step = found["indent"] + _TREE_LITERAL.sub("?", found["step"]).strip()
-    if found["never"]:
-        return f"{step}: never"
-    if found["rows"] is None:
-        return step
-    return f"{step}: {float(found['rows']):g} rows" + (f", {found['loops']} times" if found["loops"] != "1" else "")
-
-
 # ---- sessions --------------------------------------------------------------------------------------------------------
 
 Event = Mapping[str, Any]
@@ -241,18 +221,6 @@ class Sessions:
             own = value - before.get(name, 0) - (before.get(name, 0) - idle.get(name, 0))
             grown[name] = max(0, own)
         return reply, grown
-
-    def analyzed(self, event: Event, sql: bytes) -> tuple[str, ...]:
-        """Return what a read does when it runs, one line per step, without times and literals."""
-        if tree := self._table(event, b"EXPLAIN ANALYZE " + sql):
-            text = next(iter(tree[0].values())) or b""
-            return tuple(filter(None, map(_tree_line, text.decode("utf8", "replace").splitlines())))
-        return tuple(
-            f"{_text(row, 'table') or '(no table)'}: {float(row['r_rows'] or 0):g} rows read, "
-            f"{float(row['r_filtered'] or 0):g}% kept"
-            for row in self._table(event, b"ANALYZE " + sql)
-            if row.get("r_rows") is not None
-        )
 
     def handlers(self, event: Event) -> dict[str, int]:
         rows = self._table(event, b"SHOW SESSION STATUS LIKE 'Handler%'")
