@@ -137,7 +137,7 @@ SMALL = (
         (["report", "no-such-run"], "there are no runs in", "bakeoff duel"),
         (["report", "latest"], "there are no runs in", "--runs DIR"),
         (["report", "."], ". is not a run directory: it has no manifest.json", "list runs"),
-        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "0"], "--rate: 0 is not above zero", "--rate 500"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "0"], "--rate: 0 is not between 0 and 1e", "--rate 500"),
         (["report", "latest", "--format", "md", "-O", "."], ". is a folder", "Name a file"),
         (["report", "latest", "--format", "md", "-o", "."], ". is a folder", "Name a file"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),

@@ -66,9 +66,6 @@ class RunOptions:
             **others,
         )
 
-    def invocation(self) -> Invocation:
-        return Invocation(self.command_line, self.passwords, self.resume, self.explaining)
-
 
 def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
     """Return how differences are explained after a run of `of_s` seconds; None if they are not."""
@@ -130,7 +127,8 @@ def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
 
 
 def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
-    root, invocation = options.runs_root, options.invocation()
+    root = options.runs_root
+    invocation = Invocation(options.command_line, options.passwords, options.resume, options.explaining)
     if not options.cluster:
         return run_study(study, root, invocation, listener=live, stop=stop)
     driver = features.part("cluster", "driver")

@@ -97,7 +97,6 @@ class _AcrossHosts(NamedTuple):
 
 
 def _across_hosts(context: Context) -> list[_AcrossHosts]:
-    """Comparisons that several hosts measured."""
     interval_of = partial(iv.shown, anytime=context.analysis.stopped.anytime_only)
     found = []
     for comparison in context.primary:
@@ -157,16 +156,10 @@ def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[tuple[str, st
             continue
         yield host, str(each.n), numbers.ratio_of(each), numbers.interval(each.interval) or "n/a"
     if found := across.spread:
-        yield (
-            "spread between hosts",
-            "",
-            percent_text(found.sd),
-            f"{percent_text(found.low)} to {percent_text(found.high)}",
-        )
+        yield "spread between hosts", "", percent_text(found.sd), ""
 
 
 def _machines(context: Context) -> Prose | Table | None:
-    """What the hosts are; a sentence if they are all alike."""
     kinds = context.kinds
     if not kinds:
         return None

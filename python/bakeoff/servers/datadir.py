@@ -1,11 +1,8 @@
 """Data directories: initialised once per server, kept as a template, and copied for each instance.
 
-A template is keyed by the binary's SHA-256 and the options that matter at initialisation. It is cleanly stopped, holds
-only `root@localhost` without a password, and is never started.
-
-A copy must behave like its original when measured. `cp` keeps a sparse file sparse and a fully allocated file allocated
-(a copy with holes would pay for allocation during the measurement). Everything is on disk when a copy returns, so that
-no write-back disturbs what follows.
+A template is cleanly stopped, holds only `root@localhost` without a password, and is never started. A copy must behave
+like its original when measured: `cp` keeps a sparse file sparse and a fully allocated file allocated, since holes would
+cost time during the measurement. Everything is on disk when a copy returns.
 """
 
 import hashlib
@@ -67,7 +64,6 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
 def clone_template(
     installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress
 ) -> None:
-    """Copy a server's template to `target`, which must not exist."""
     with locked_template(installation, init_options, progress) as home:
         copy_tree(home, target, f"a data directory for {installation.name}")
     prune(home.parent)

@@ -1,9 +1,6 @@
 """Installs a server: downloads and unpacks it, finds its parts, and asks the binary for its version and options.
 
-    $CACHE/servers/NAME/                            the unpacked files
-    $CACHE/servers/NAME/bakeoff-installation.json   what they are and where they came from
-
-A folder under servers/ is complete or absent. A server that a running bakeoff uses is not removed.
+A folder of the cache under servers/ is complete or absent; bakeoff-installation.json says where it came from.
 
 A tree with its own C library (unpacked Debian packages) runs through that library's loader: the host's loader fails
 with a foreign libc, and the host's libc may be too old for the binary.
@@ -73,7 +70,7 @@ _LOADERS = (
 
 
 def detect(path: Path) -> Layout:
-    """Find the parts of a server in a basedir, an unpacked root file system, or around a binary, or raise SpecError."""
+    """Find the parts of a server in a basedir, an unpacked root file system, or around a binary."""
     path = expanded(path).absolute()
     if not path.exists():
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
@@ -123,12 +120,7 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
-    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache.
-
-    Raises:
-        SpecError: unknown name, or nothing at the path. HostError: a program or library is missing here.
-        ServerError: download or unpacking failed, or the binary does not run.
-    """
+    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache."""
     if spec.is_running:
         raise SpecError(f"server {spec}: a running server is not installed.", hint="bakeoff only connects to it.")
     if spec.origin is Origin.DOCKER:
@@ -148,7 +140,6 @@ def installed() -> dict[str, int]:
 
 
 def find_entry(spec: ServerSpec) -> Entry:
-    """Find a name in the catalogue, preferring an installed server."""
     return Catalog.load().resolve(spec, is_installed)
 
 
@@ -251,7 +242,6 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
 
 
 def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
-    """Examine and record an unpacked server."""
     found = _examine(home.resolve(), entry.name)
     if not _as_promised(entry, found):
         series = version_text(found.version[:2])

@@ -17,14 +17,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'":
 
 @dataclass(frozen=True)
 class CnfLine:
-    """One option in a cnf file.
-
-    Attributes:
-        place: `file:line`, for messages.
-        group: empty before the first `[group]`.
-        name: with underscores.
-        value: empty for a bare name; bytes that are not UTF-8 become surrogates.
-    """
+    """One option in a cnf file. `place` is `file:line`; bytes of the value that are not UTF-8 become surrogates."""
 
     place: str
     group: str
@@ -38,10 +31,7 @@ class CnfLine:
 
 @dataclass
 class CnfText:
-    """The options in a cnf file and in the files that it includes, in the order in which mysqld reads them.
-
-    `problems` are lines for which mysqld would refuse the file, `notes` lines that it ignores.
-    """
+    """Options in the order in which mysqld reads them. It refuses the file for `problems`, and ignores `notes`."""
 
     lines: list[CnfLine] = field(default_factory=list)
     problems: list[SpecError] = field(default_factory=list)
@@ -49,7 +39,7 @@ class CnfText:
 
 
 def read_cnf_text(file: Path) -> CnfText:
-    """Read all groups of a cnf file and of the files that it includes; SpecError if one cannot be read."""
+    """Read all groups of a cnf file and of the files that it includes."""
     found = CnfText()
     _read_into(found, expanded(file), from_here(str(file)), level=0)
     return found

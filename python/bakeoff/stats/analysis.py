@@ -5,9 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean
-from sys import intern
 from types import MappingProxyType
-from typing import Any
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
@@ -181,7 +179,7 @@ def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Sto
 
 # ---- epochs reduced to what an analysis needs, so that many fit in memory --------------------------------------------
 
-_OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
+_OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count", "quantiles_ns")
 
 
 @dataclass
@@ -196,7 +194,6 @@ class Reduced:
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
-    _compared: set[int] = field(default_factory=set)
 
     def add(self, epoch: EpochData, study: Study) -> None:
         if not epoch.valid:
@@ -211,7 +208,7 @@ class Reduced:
             for cell, found in cells.items():
                 self.changes.setdefault((cell, arm), {}).update(found)
         self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
-        quantiles = [_quantiles(row) for row in epoch.histograms]
+        quantiles = [{name: row[name] for name in _OF_HISTOGRAM if name in row} for row in epoch.histograms]
         self.epochs.append(
             replace(epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, failures=[])
         )
@@ -222,10 +219,6 @@ class Reduced:
             theirs = variables.get(arm.name)
             if not base or not theirs:
                 continue
-            fingerprint = hash((arm.name, frozenset(base.items()), frozenset(theirs.items())))
-            if fingerprint in self._compared:
-                continue
-            self._compared.add(fingerprint)
             if differing := undeclared(differences(base, theirs, study, arm)):
                 self.undeclared.setdefault(arm.name, {}).update(differing)
 
@@ -242,9 +235,3 @@ def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
 
 def stacked(frames: Sequence[Frame], *by: str) -> Frame:
     return Frame.concat(frames).sort(*by) if frames else Frame({})
-
-
-def _quantiles(row: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: row[name] for name in _OF_HISTOGRAM if name in row}
-    kept |= {name: intern(value) for name, value in kept.items() if isinstance(value, str)}
-    return kept | {"quantiles_ns": {intern(name): value for name, value in row["quantiles_ns"].items()}}

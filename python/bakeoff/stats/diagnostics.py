@@ -19,14 +19,9 @@ from bakeoff.units import percent_text
 _SAME_LENGTH = 0.7  # share of the longest slice: a shorter one was measured before slices were doubled
 _LEAK_EPOCHS = 3  # two epochs are too few to lengthen slices for
 _CARRY_OVER_MAX = 0.05  # log ratio of one arm's throughput
-_SHAPE_EPOCHS = 6  # fewest epochs for the outlier and bimodality tests
+_OUTLIER_EPOCHS = 6  # fewest epochs for the outlier test
 _ROUNDING = 1e-9  # values that differ by a smaller share of their size are equal but for rounding
-_SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests: strict, because every comparison is tested
-
-# 99 % quantiles, for normal values, of the largest share of the sum of squares that a split into two groups of at
-# least two values explains. From the simulation in tests/stats/test_side_tests.py (`bimodal_quantiles`).
-_BIMODAL_N = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
-_BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772, 0.746)
+_OUTLIER_ALPHA = 0.01  # strict, because every comparison is tested
 
 
 def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
@@ -107,29 +102,18 @@ def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
 def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
     """Flag one epoch far from the others (Grubbs' test at 1%, six or more epochs)."""
     n = len(points)
-    if n < _SHAPE_EPOCHS:
+    if n < _OUTLIER_EPOCHS:
         return None
     values = np.array([point.value for point in points])
     sd = values.std(ddof=1)
     if sd == 0:
         return None
     distance = np.abs(values - values.mean()) / sd
-    t2 = iv.t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
+    t2 = iv.t_quantile(1 - _OUTLIER_ALPHA / (2 * n), n - 2) ** 2
     if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
         return None
     epoch = points[int(distance.argmax())].epoch
     return _unstable(f"epoch {epoch} is far from the others; it is kept.")
-
-
-def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
-    """Flag two groups of epochs that explain nearly all of the spread (1%)."""
-    n = len(points)
-    if n < _SHAPE_EPOCHS:
-        return None
-    low, explained = _best_split(np.sort([point.value for point in points]), fewest=2)
-    if explained <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
-        return None
-    return _unstable(f"the epochs form two groups of {low} and {n - low}; the mean describes neither.")
 
 
 def _unstable(text: str) -> Flag:
@@ -140,14 +124,14 @@ def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
     return iv.estimate_of(values, partial(iv.t_interval, alpha=alpha)) if len(values) >= 2 else None
 
 
-def _best_split(values: NDArray[np.float64], *, fewest: int) -> tuple[int, float]:
+def _best_split(values: NDArray[np.float64]) -> tuple[int, float]:
     """Split sorted values in two; return the lower group's size and the share of the sum of squares explained."""
     n = values.size
     if np.ptp(values) <= _ROUNDING * np.abs(values).max():
-        return fewest, 0.0
+        return 1, 0.0
     centred = values - values.mean()
     total = float(centred @ centred)
-    low = np.arange(fewest, n - fewest + 1)
+    low = np.arange(1, n)
     sums = np.cumsum(centred)[low - 1]
     between = sums**2 / low + sums**2 / (n - low)
     best = int(between.argmax())
@@ -266,7 +250,7 @@ def _states_flag(arm: str, windows: Frame) -> Flag | None:
     n = rates.size
     if n < _WINDOWS_MIN:
         return None
-    count, explained = _best_split(rates, fewest=1)
+    count, explained = _best_split(rates)
     apart = float(rates[count:].mean() - rates[:count].mean())
     if explained < _EXPLAINED or apart < _APART or not _SHARE_MIN <= count / n <= 1 - _SHARE_MIN:
         return None

@@ -208,7 +208,6 @@ def _comparison(
         diagnostics.carry_over_flag(carry_over, precision),
         None if cell.fixed_work else diagnostics.trend_flag(trend, precision),
         diagnostics.outlier_flag(shaped),
-        diagnostics.bimodal_flag(shaped),
         build_flag,
     )
     return Comparison(
