@@ -13,24 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bakeoff.errors import ServerError
-from bakeoff.replay.answer_rules import Column, Reply, kind_of, without_literals
+from bakeoff.replay.answer_rules import KNOWN, Column, Reply, kind_of, without_literals
 from bakeoff.servers import Server
 from bakeoff.servers.client import MySQLError, StreamCursor
 from bakeoff.spec.dumps import quoted
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
 
-_FLAGS = (
-    ("Using filesort", "filesort"),
-    ("Using temporary", "temporary"),
-    ("hash join", "hash join"),
-    ("Block Nested Loop", "join buffer"),
-    ("BNL", "join buffer"),
-    ("BKA", "join buffer"),
-    ("Using index condition", "index condition"),
-    ("Using index for group-by", "index for groups"),
-    ("Using index", "index only"),
-)
 _NOTHING_READ = re.compile(r"impossible|no matching|const table|const row", re.IGNORECASE)
 # Not another plan: the engine instead of the server checks a condition on the same index.
 _NOT_COMPARED = frozenset({"index condition"})
@@ -63,7 +52,7 @@ def _step(row: Mapping[str, Any], key_parts: Mapping[tuple[str, str], int]) -> S
     extra, key, table = (_text(row, name) for name in ("extra", "key", "table"))
     part = _text(row, "select_type").lower()
     flags: list[str] = []
-    for words, flag in _FLAGS:
+    for words, flag in KNOWN["plan_flags"].items():
         if words in extra and flag not in flags and not (flag == "index only" and flags[-1:] == ["index condition"]):
             flags.append(flag)
     if not table:
