@@ -215,19 +215,6 @@ def test_cleanup_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pat
     children[1].wait()
 
 
-def test_another_users_bakeoff_is_known_by_its_servers(tmp_path, monkeypatch):
-    folder = tmp_path / "bakeoff-0123abcd"
-    folder.mkdir()
-    monkeypatch.setattr("bakeoff.servers.paths.os.access", lambda *_: False)  # root may enter any
-    assert other_bakeoffs(tmp_path) == []
-    start = f"import subprocess; subprocess.run(['sh', '-c', 'echo; read x', 'sh', '--socket={folder}/000/s.sock'])"
-    with subprocess.Popen([sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as bakeoff:
-        bakeoff.stdout.readline()
-        assert other_bakeoffs(tmp_path) == [bakeoff.pid]
-        bakeoff.stdin.close()
-    assert other_bakeoffs(tmp_path) == []
-
-
 class Pool(pool_module.ServerPool):
     """Open, in a folder of the test; it numbers snapshots only while no other thread does."""
 

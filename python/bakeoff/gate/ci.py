@@ -68,7 +68,6 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
 
 
 def junit_of_error(name: str, message: str) -> str:
-    """Return JUnit XML of a gate that ended without an answer."""
     suite = ElementTree.Element("testsuite", name=_title(name), tests="1")
     case = ElementTree.SubElement(suite, "testcase", classname=f"bakeoff.{name}", name="gate")
     ElementTree.SubElement(case, "error", message=visible(message))

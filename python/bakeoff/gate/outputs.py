@@ -100,7 +100,6 @@ def _without_changing_the_answer() -> Iterator[None]:
 
 
 def history_command() -> ModuleType:
-    """Return the module of `bakeoff history`; SpecError if that feature is not installed."""
     found = features.part("history", "command")
     if found is None:
         raise SpecError("--history: bakeoff's history is not installed.", hint="Leave the option out.")
@@ -108,7 +107,6 @@ def history_command() -> ModuleType:
 
 
 def remember(run: RunDirectory, history: Path, *, series: str) -> None:
-    """Add a run to a history; a failure does not change the gate's answer."""
     try:
         history_command().add_run(run, history, series=series)
     except BakeoffError as error:

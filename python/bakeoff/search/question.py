@@ -4,14 +4,12 @@ from contextlib import AbstractContextManager, nullcontext
 
 from bakeoff import spec
 from bakeoff.errors import ExitCode
-from bakeoff.plan import Plan
 from bakeoff.report.context import Context, Finish
 from bakeoff.report.view import Conclusion
 from bakeoff.search import sections
 from bakeoff.search.bisection import search_decision
 from bakeoff.search.model import Search
 from bakeoff.spec import Study
-from bakeoff.stats.resolution import NoiseCard
 from bakeoff.stats.stopping import Decision, Progress
 
 
@@ -20,9 +18,6 @@ class _Search:
 
     def decide(self, progress: Progress) -> Decision:
         return search_decision(progress)
-
-    def forecast(self, _card: NoiseCard, _study: Study, _plan: Plan) -> str:
-        return ""
 
     def conclude(self, context: Context) -> Conclusion:
         found = sections.bisected(context)

@@ -40,8 +40,6 @@ _OWN_SETTINGS = (
 
 
 class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """A PyMySQL connection whose limits and text handling can be changed once it is open."""
-
     def limit_reads(self, seconds: float) -> None:
         self._read_timeout = seconds
 
@@ -59,12 +57,10 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # PyMyS
         self.use_unicode = False
 
     def allow_several_statements(self) -> None:
-        """Let one query hold several statements."""
         self._execute_command(COMMAND.COM_SET_OPTION, _SEVERAL_STATEMENTS)
         self._read_packet()
 
     def drop(self) -> None:
-        """Close the connection without telling the server."""
         self._force_close()
 
     def raw_rows(
@@ -87,8 +83,6 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # PyMyS
 
 
 class StreamCursor(SSCursor):  # type: ignore[misc]
-    """A cursor that leaves the rows at the server until they are fetched."""
-
     @property
     def warnings(self) -> int:
         return int(self._result.warning_count)
@@ -132,12 +126,8 @@ class Server(ABC):
     def connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
         """Open a connection with autocommit on; the caller closes it.
 
-        Args:
-            own_settings: set SQL mode, time zone and limits so that no option of the server changes the answers to
-                bakeoff's own queries. Otherwise the session is like an application's.
-
-        Raises:
-            ServerError, UnreachableError: the server refuses, or nothing answers.
+        With `own_settings` no option of the server changes the answers to bakeoff's own queries (SQL mode, time zone,
+        limits). Otherwise the session is like an application's.
         """
 
     @abstractmethod
@@ -155,11 +145,7 @@ class Server(ABC):
     def query(
         self, sql: str, arguments: tuple[Any, ...] = (), database: str | None = None, *, limited: bool = True
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, which may take ten minutes, or `scan_limit_s` if it is not `limited`.
-
-        Raises:
-            ServerError, UnreachableError: the server refuses the statement, or is gone.
-        """
+        """Return the rows of a statement, which may take ten minutes, or `scan_limit_s` if it is not `limited`."""
         connection = self.connect(database)
         try:
             if not limited:
@@ -175,7 +161,6 @@ class Server(ABC):
 
     @property
     def scan_limit_s(self) -> float:
-        """Seconds in which any table can be read; a slower server is stuck."""
         return _SCAN_LIMIT_S
 
     def variables(self) -> dict[str, str]:
@@ -192,7 +177,6 @@ class Server(ABC):
 def open_connection(
     where: dict[str, Any], account: Account, database: str | None, connect_timeout_s: int, *, own_settings: bool
 ) -> Connection:
-    """Connect to `{"unix_socket": PATH}` or `{"host": H, "port": P}`, as `Server.connect` does."""
     connection = Connection(
         user=account.user,
         password=account.password.encode(),  # PyMySQL would send latin-1
@@ -255,9 +239,6 @@ class RemoteServer(Server):
     Args:
         password: None takes MYSQL_PWD, then `[client]` of ~/.my.cnf.
         encrypted: require TLS even if the server has only versions of it that are too old for this machine.
-
-    Raises:
-        SpecError: not a URL, or with mysqld options.
     """
 
     def __init__(
@@ -312,7 +293,6 @@ class RemoteServer(Server):
             raise ServerError(f"server {where}: {problem.args[-1]}.") from None
 
     def data_bytes(self, database: str) -> int:
-        """Return the server's own estimate, since its files are out of reach."""
         rows = self.query(
             "SELECT COALESCE(SUM(data_length + index_length), 0) FROM information_schema.tables WHERE table_schema=%s",
             (database,),

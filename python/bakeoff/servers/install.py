@@ -1,9 +1,6 @@
 """Installs a server: downloads and unpacks it, finds its parts, and asks the binary for its version and options.
 
-    $CACHE/servers/NAME/                            the unpacked files
-    $CACHE/servers/NAME/bakeoff-installation.json   what they are and where they came from
-
-A folder under servers/ is complete or absent. A server that a running bakeoff uses is not removed.
+A folder of the cache under servers/ is complete or absent; bakeoff-installation.json says where it came from.
 
 A tree with its own C library (unpacked Debian packages) runs through that library's loader: the host's loader fails
 with a foreign libc, and the host's libc may be too old for the binary.
@@ -28,6 +25,7 @@ from bakeoff.servers.catalog import (
     Entry,
     Installation,
     Layout,
+    Packing,
     Source,
     flavour_and_version,
     options_in_help,
@@ -50,7 +48,7 @@ from bakeoff.servers.paths import (
     unfinished,
     work_root,
 )
-from bakeoff.servers.process import Launch, last_line, run, server_identity
+from bakeoff.servers.process import Launch, how_to_install, last_line, run, server_identity
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
@@ -71,23 +69,8 @@ _LOADERS = (
 )
 
 
-_LIBRARY_PACKAGES = {
-    "libaio.so.1": "libaio1 (on Debian 13 and Ubuntu 24.04: libaio1t64, then link libaio.so.1 to its libaio.so.1t64)",
-    "libnuma.so.1": "libnuma1",
-    "libncurses.so.5": "libncurses5",
-    "libtinfo.so.5": "libtinfo5",
-    "libssl.so.3": "libssl3",
-    "libssl.so.1.1": "libssl1.1",
-    "libcrypt.so.1": "libcrypt1",
-    "libsnappy.so.1": "libsnappy1v5",
-    "liblz4.so.1": "liblz4-1",
-    "liburing.so.2": "liburing2",
-    "libnsl.so.1": "libnsl2",
-}
-
-
 def detect(path: Path) -> Layout:
-    """Find the parts of a server in a basedir, an unpacked root file system, or around a binary, or raise SpecError."""
+    """Find the parts of a server in a basedir, an unpacked root file system, or around a binary."""
     path = expanded(path).absolute()
     if not path.exists():
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
@@ -137,12 +120,7 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
-    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache.
-
-    Raises:
-        SpecError: unknown name, or nothing at the path. HostError: a program or library is missing here.
-        ServerError: download or unpacking failed, or the binary does not run.
-    """
+    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache."""
     if spec.is_running:
         raise SpecError(f"server {spec}: a running server is not installed.", hint="bakeoff only connects to it.")
     if spec.origin is Origin.DOCKER:
@@ -162,7 +140,6 @@ def installed() -> dict[str, int]:
 
 
 def find_entry(spec: ServerSpec) -> Entry:
-    """Find a name in the catalogue, preferring an installed server."""
     return Catalog.load().resolve(spec, is_installed)
 
 
@@ -265,7 +242,6 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
 
 
 def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
-    """Examine and record an unpacked server."""
     found = _examine(home.resolve(), entry.name)
     if not _as_promised(entry, found):
         series = version_text(found.version[:2])
@@ -326,7 +302,7 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
             raise SpecError(f"server {spec}: no such file: {file}.", hint="Name a .tar.gz, a .tar.xz or a URL.")
         key = sha256_of(file)[:16]
         source = Source(tarball=str(file))
-    packing = "zip" if where.endswith(".zip") else "tarball"
+    packing: Packing = "zip" if where.endswith(".zip") else "tarball"
     return Entry(name=f"tarball-{key}", flavour="mysql", version="0", source=source, packing=packing)
 
 
@@ -379,8 +355,7 @@ def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffE
 
 
 def _lacks(who: str, library: str) -> HostError:
-    package = _LIBRARY_PACKAGES.get(library)
-    hint = f"Run: apt-get install {package}" if package else "Install the package that has it."
+    hint = how_to_install(library) or "Install the package that has it."
     return HostError(f"{who} needs {library}, which is missing here.", hint=hint)
 
 

@@ -27,16 +27,12 @@ _HOLD: dict[str, frozenset[str]] = {
     "emoji": frozenset(),
 }
 CONTENTS = (*_ASCII, *_HOLD)
-"""Values of the setting `content`."""
-
 CHARSETS = (
     "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
     "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
     "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis",
     "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
 )  # fmt: skip
-"""Character sets of MySQL and MariaDB; not every version has all of them."""
-
 _NOT_FOR_CLIENTS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 # What the engine can encode, by the connection's character set; ASCII contents in any other.
 _ENCODABLE: dict[str, frozenset[str]] = {
@@ -56,7 +52,6 @@ def charset_of(collation: str) -> str | None:
 
 
 def of_charset(collation: str, charset: str) -> bool:
-    """Whether a collation belongs to a character set; utf8 and utf8mb3 are the same."""
     of = charset_of(collation.lower())
     return of is None or of.replace("utf8mb3", "utf8") == charset.lower().replace("utf8mb3", "utf8")
 
@@ -76,7 +71,6 @@ def check_charset(name: str, level: str) -> None:
 
 
 def holds(charset: str, content: str) -> bool:
-    """Whether a column in this character set can store a content."""
     if content in _ASCII or charset in _FULL_UNICODE:
         return True
     return charset in _HOLD.get(content, ()) or (charset in _BASIC_PLANE and content != "emoji")
@@ -100,7 +94,6 @@ def spoken_charset(connection: Connection) -> str | None:
 
 
 def check_texts(data: Data, connection: Connection) -> None:
-    """Check that the texts fit into their columns, and that columns and connection can encode their content."""
     options = _DEFAULTS | dict(data.options)
     length, column_length = int(options["text_length"]), int(options["column_length"])
     if length > column_length:
@@ -137,8 +130,6 @@ _NO_PASSWORD = "a password does not belong in a study file."
 _PASSWORD_HINT = "Leave it out and set MYSQL_PWD, or use ~/.my.cnf."
 
 DEFAULT = "default"
-"""The level that leaves a setting unset."""
-
 _DATA_FIELDS = (
     "charset", "collation", "table_charset", "table_collation", "column_charset", "column_collation", "engine",
 )  # fmt: skip
@@ -256,7 +247,6 @@ def _option_field(name: str) -> KeyPath:
 
 
 def check_level(name: str, level: str) -> None:
-    """Check that a level can be the value of a setting; SpecError names the values that can."""
     _field_of(name)
     if name == "server":
         parse_server(level)
@@ -298,11 +288,7 @@ def check_source_url(url: str) -> None:
 
 @dataclass
 class ArmParts:
-    """Server, data and connection of an arm while its settings are applied.
-
-    `folder` is that of the server's @FILEs. `data_bytes` is the expected size of the tables, None if unknown; a buffer
-    pool may be a ratio of it.
-    """
+    """Server, data and connection of an arm while its settings are applied. `folder` is that of the server's @FILEs."""
 
     folder: Path = Path()
     data_bytes: int | None = None

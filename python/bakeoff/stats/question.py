@@ -1,14 +1,9 @@
-"""How a question steers its measurement: when measuring ends, and which arms the next epoch measures.
-
-The core asks for a verdict. Other questions are `QUESTION` in a feature's `question.py`.
-"""
+"""How a question steers its measurement. The core's is a verdict; others are in a feature's `question.py`."""
 
 from typing import Protocol
 
 from bakeoff import features, spec
-from bakeoff.plan import Plan
 from bakeoff.spec import Study
-from bakeoff.stats.resolution import NoiseCard
 from bakeoff.stats.stopping import Decision, Progress, decide
 
 
@@ -16,27 +11,17 @@ class Rule(Protocol):
     """The part of a question that measuring needs; see `bakeoff.report.context` for the rest."""
 
     @property
-    def record(self) -> type[spec.Question]:
-        """Type of its record in a study."""
+    def record(self) -> type[spec.Question]: ...
 
     def decide(self, progress: Progress) -> Decision:
         """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again."""
 
-    def forecast(self, card: NoiseCard, study: Study, plan: Plan) -> str:
-        """Say after the pilot what can be told apart on this machine; empty if unknown."""
-
 
 class VerdictRule:
-    """Measure until every comparison is precise or decisive."""
-
     record: type[spec.Question] = spec.Question
 
     def decide(self, progress: Progress) -> Decision:
         return decide(progress)
-
-    def forecast(self, _card: NoiseCard, _study: Study, _plan: Plan) -> str:
-        """Add nothing to the noise card."""
-        return ""
 
 
 def rule_of(study: Study) -> Rule:

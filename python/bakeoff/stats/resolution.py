@@ -28,23 +28,15 @@ _WORST = 0.90  # probability that the true spread is below the one behind `TimeN
 
 
 class NoiseLine(Frozen):
-    """Noise of one comparison; log ratios.
-
-    Attributes:
-        sd_epoch: standard deviation of D_e between the pilot's epochs.
-        sd_within: the part that longer epochs would average out.
-        sd_restart: the rest, which only more restarts average out.
-        expected: half-width by minutes of the whole run; None if too few epochs fit.
-        epochs_needed: for the target precision, if this spread is the true one.
-    """
+    """Noise of one comparison; log ratios."""
 
     cell: str
     contender: str
-    sd_epoch: float
-    sd_within: float | None
-    sd_restart: float | None
-    expected: dict[int, float | None]
-    epochs_needed: int
+    sd_epoch: float  # standard deviation of D_e between the pilot's epochs
+    sd_within: float | None  # the part that longer epochs would average out
+    sd_restart: float | None  # the rest, which only more restarts average out
+    expected: dict[int, float | None]  # half-width by minutes of the whole run; None if too few epochs fit
+    epochs_needed: int  # for the target precision, if this spread is the true one
     slice_ns: int
     placement: Placement
 
@@ -130,7 +122,6 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
 
 
 def steal_share(slices: Frame) -> float | None:
-    """Return stolen over all CPU time of the host in the slices; None if no time was counted."""
     fields = [f"host_{name}_ns" for name in ("user", "system", "iowait", "steal", "idle")]
     sums = {name: int(slices.get(name, 0).sum()) for name in fields}
     total = sum(sums.values())
@@ -170,22 +161,14 @@ class TimeNeeded(Frozen):
 
 
 class Resolution(Frozen):
-    """How small a difference a machine can resolve, from a short run of two equal servers.
-
-    Attributes:
-        sd_restart: standard deviation of D_e that longer measuring would not remove; log ratio.
-        sd_within: the rest of it, at `measured_s` seconds.
-        overhead_s: unmeasured seconds of an epoch.
-        measured_s: seconds of a cell and epoch before a run's own pilot says better.
-        forecast: by half-width, the widest first.
-    """
+    """How small a difference a machine can resolve, from a short run of two equal servers."""
 
     epochs: int
-    sd_restart: float
-    sd_within: float
-    overhead_s: float
-    measured_s: float
-    forecast: tuple[TimeNeeded, ...]
+    sd_restart: float  # standard deviation of D_e that longer measuring would not remove; log ratio
+    sd_within: float  # the rest of it, at `measured_s` seconds
+    overhead_s: float  # unmeasured seconds of an epoch
+    measured_s: float  # seconds of a cell and epoch before a run's own pilot says better
+    forecast: tuple[TimeNeeded, ...]  # by half-width, the widest first
 
 
 def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: float) -> Resolution | None:
