@@ -148,7 +148,9 @@ impl Stats {
         let latencies = self.collect(snapshot.span);
         let of_worker: Vec<SliceTotals> = self.workers.iter().map(|worker| worker.counters().totals()).collect();
         let mut totals = SliceTotals::default();
-        of_worker.iter().for_each(|each| totals.merge(each));
+        for each in &of_worker {
+            totals.merge(each);
+        }
         let by_worker: Vec<_> = of_worker.iter().map(|each| (each.events, each.latency_sum_ns)).collect();
         let now = Snapshot { span: snapshot.span, at_ns: now_ns, totals, by_worker };
         let before = std::mem::replace(snapshot, now);
@@ -172,7 +174,9 @@ impl Stats {
             if events.count() > 0 {
                 let (min, max) = extremes.unwrap_or((u64::MAX, 0));
                 *extremes = Some((min.min(events.min_ns()), max.max(events.max_ns())));
-                sums.iter_mut().for_each(|sum| sum.merge(latest));
+                for sum in sums.iter_mut() {
+                    sum.merge(latest);
+                }
                 latest.clear();
             }
         }
