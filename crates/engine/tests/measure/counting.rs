@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bakeoff_engine::answer::MessageWriter;
+use bakeoff_engine::answer::{Call, MessageWriter};
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::measure::{Contender, Job, measure};
+use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::request::{Load, Measure};
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::connector::Connector;
@@ -250,7 +250,8 @@ fn both_arms_start_a_blocks_streams_alike_and_once() {
     let arms = [arm("A"), arm("B")];
     let contenders = arms.iter().map(|arm| Contender { arm, workload: sleeping(1.0) }).collect();
     let writer = MessageWriter::new(std::io::sink());
-    measure(9, &cell(&["A", "B"], 3), contenders, Job::scripts(note), &writer, &CancelToken::default()).unwrap();
+    let call = Call { id: 9, writer: &writer, cancel: &CancelToken::default() };
+    measure(call, &cell(&["A", "B"], 3), contenders, note, None).unwrap();
     let mut seen = STREAMS.lock().unwrap().clone();
     seen.sort_unstable();
     let of_block = |block| [(2, block, 0), (2, block, 0), (2, block, 1), (2, block, 1)];

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use bakeoff_engine::answer::MessageWriter;
-use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::request::{Length, Measure};
+use bakeoff_engine::answer::{Call, MessageWriter};
+use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::request::Measure;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::host::SliceHost;
@@ -64,9 +64,10 @@ fn cancelled(load: Arc<dyn Workload>) -> Said {
             control.cancel();
         })
     };
-    let request = Measure { length: Length::Seconds(600.0), ..cell(&["A"], 1) };
+    let request = Measure { seconds: Some(600.0), blocks: None, ..cell(&["A"], 1) };
     let writer = MessageWriter::new(said.clone());
-    writer.send(&measure(9, &request, contenders, Job::scripts(no_streams), &writer, &control).unwrap());
+    let call = Call { id: 9, writer: &writer, cancel: &control };
+    writer.send(&measure(call, &request, contenders, no_streams, None).unwrap());
     canceller.join().unwrap();
     said
 }
