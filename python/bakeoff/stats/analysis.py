@@ -194,6 +194,7 @@ class Reduced:
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
+    _compared: set[int] = field(default_factory=set)
 
     def add(self, epoch: EpochData, study: Study) -> None:
         if not epoch.valid:
@@ -219,6 +220,10 @@ class Reduced:
             theirs = variables.get(arm.name)
             if not base or not theirs:
                 continue
+            fingerprint = hash((arm.name, frozenset(base.items()), frozenset(theirs.items())))
+            if fingerprint in self._compared:  # comparing takes some milliseconds
+                continue
+            self._compared.add(fingerprint)
             if differing := undeclared(differences(base, theirs, study, arm)):
                 self.undeclared.setdefault(arm.name, {}).update(differing)
 
