@@ -140,11 +140,7 @@ def _parts(arm: Arm, other: Arm, part: str) -> str:
 
 
 def _other_defaults(
-    pair: Study,
-    mine: Mapping[str, str],
-    theirs: Mapping[str, str],
-    known: set[str],
-    left_out: dict[str, list[str]],
+    pair: Study, mine: Mapping[str, str], theirs: Mapping[str, str], known: set[str], left_out: dict[str, list[str]]
 ) -> list[Setting]:
     """Find settings that nobody typed, that both servers know with different values, and that can matter."""
     baseline, contender = pair.arms

@@ -25,8 +25,7 @@ from bakeoff.stats.verdict import AnalysisContext, compare
 CONTROL_ALPHA = 0.01  # error share of the control's interval, over all cells together
 
 _UNTRUSTED = Flag(
-    kind=FlagKind.UNTRUSTED,
-    text="the baseline differed from its own control; do not rely on anything here.",
+    kind=FlagKind.UNTRUSTED, text="the baseline differed from its own control; do not rely on anything here."
 )
 
 

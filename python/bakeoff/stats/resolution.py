@@ -88,10 +88,7 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
             )
         )
     return NoiseCard(
-        epochs=len(history),
-        lines=tuple(lines),
-        steal_share=steal_share(slices),
-        seconds_per_cell=plan.seconds_per_cell,
+        epochs=len(history), lines=tuple(lines), steal_share=steal_share(slices), seconds_per_cell=plan.seconds_per_cell
     )
 
 

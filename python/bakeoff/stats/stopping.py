@@ -46,12 +46,7 @@ def family_size(study: Study, cells: int) -> int:
 
 
 def stop_state(
-    values: Sequence[float],
-    hosts: Sequence[str] = (),
-    *,
-    precision: float,
-    family: int,
-    reference: float = 0.0,
+    values: Sequence[float], hosts: Sequence[str] = (), *, precision: float, family: int, reference: float = 0.0
 ) -> Stop:
     """Return PRECISE, DECISIVE or RUNNING for one comparison; RUNNING if a value is not finite."""
     n = len(values)
@@ -124,12 +119,7 @@ def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"
         stop = Stop.BUDGET
     left = _most([state.epochs_left for state in open_states if not state.is_control])
     more_s = None if left is None else min(left * next_s, max(study.budget_s - elapsed_s, 0.0))
-    return Decision(
-        stop=stop,
-        settled=settled,
-        more_s=0.0 if stop is not Stop.RUNNING else more_s,
-        share=share,
-    )
+    return Decision(stop=stop, settled=settled, more_s=0.0 if stop is not Stop.RUNNING else more_s, share=share)
 
 
 @dataclass(frozen=True)
