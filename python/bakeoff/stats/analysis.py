@@ -14,7 +14,7 @@ from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.diagnostics import long_waits, stalls, two_states, windows
+from bakeoff.stats.diagnostics import two_states, windows
 from bakeoff.stats.differences import Changes, changes_flag, differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, FlagKind, Stop
@@ -53,7 +53,6 @@ def analyse(
     settings = run.undeclared
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
-    still = {} if ended is Stop.RUNNING else stalls(sums, stacked(run.waits, "epoch"))
     changed = {(cell, arm): changes_flag(arm, found) for (cell, arm), found in run.changes.items()}
     comparisons = []
     for comparison in compare(pairs, plan, context):
@@ -61,7 +60,7 @@ def analyse(
             _UNTRUSTED if trusted is False else None,
             *(
                 found.get((comparison.cell, arm))
-                for found in (changed, states, still)
+                for found in (changed, states)
                 for arm in (comparison.contender, comparison.baseline)
             ),
             settings_flag(settings.get(comparison.contender, {})),
@@ -188,7 +187,6 @@ class Reduced:
     history: list[EpochEstimates] = field(default_factory=list)
     epochs: list[EpochData] = field(default_factory=list)
     sums: list[Frame] = field(default_factory=list)
-    waits: list[Frame] = field(default_factory=list)
     windows: list[Frame] = field(default_factory=list)
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
@@ -201,7 +199,6 @@ class Reduced:
             return
         if len(epoch.slices):
             self.sums.append(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
-            self.waits.append(long_waits(epoch))
             self.windows.append(windows(epoch.slices).with_columns(host=epoch.host))
         self._compare(epoch.variables, study)
         for arm, cells in epoch.changes.items():
