@@ -112,7 +112,7 @@ class OffCpu:
                 self._folds[arm].setdefault(cell.name, Fold()).add(recording.pauses[pid], windows)
                 profiles = {name: fold.profile(_EVENT, _US) for name, fold in self._folds[arm].items()}
                 kept = {name: profile.model_dump(mode="json") for name, profile in profiles.items()}
-                self._writer.write_server_gz(arm, PROFILE_FILE, kept)
+                self._writer.write_server_json(arm, PROFILE_FILE, kept)
 
 
 class Pause(NamedTuple):

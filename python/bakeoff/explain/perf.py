@@ -148,7 +148,7 @@ class Profiler:
     def _keep(self, arm: str, cell: Cell, windows: "Sequence[Window]", counted: dict[str, int]) -> None:
         unit = permission().event, permission().period_ns
         profiles = {name: fold.profile(*unit).model_dump(mode="json") for name, fold in self._folds[arm].items()}
-        self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
+        self._writer.write_server_json(arm, PROFILE_FILE, profiles)
         if counted:
             spent = CellCounters(
                 events=sum(window.events for window in windows),

@@ -52,7 +52,6 @@ Json = Any
 
 
 def css_key(key: str) -> str:
-    """Return the CSS variable of a colour key; arms beyond the palette reuse its colours."""
     kind, _, number = key.partition("-")
     return f"arm-{int(number) % ARM_SLOTS}" if kind == "arm" and number.isdigit() else key
 
@@ -80,7 +79,6 @@ def draw(panels: Sequence[Panel]) -> dict[str, str]:
 
 
 def describe(panel: Panel) -> dict[str, Json]:
-    """Return a panel's Vega-Lite description (https://vega.github.io/vega-lite)."""
     rows = [row for series in panel.series for row in _rows(series, broken=panel.mark == "line")]
     datasets: dict[str, list[dict[str, Json]]] = {f"{panel.id}-rows": rows}
     layers: list[Json] = []
@@ -191,7 +189,6 @@ def _y_encoding(panel: Panel) -> Json:
 
 
 def _one_two_five(values: list[float]) -> list[float]:
-    """At least two of the numbers 1, 2, 5, 10 … from below the least value to above the greatest."""
     low, high = (min(values), max(values)) if values else (1.0, 10.0)
     first = math.floor(math.log10(low))
     ticks = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 2) for step in (1, 2, 5)]
@@ -283,11 +280,7 @@ _PNG_SCALE = 2.0
 
 
 def picture_svg(view: ReportView, name: str) -> str:
-    """Draw one chart as an SVG file.
-
-    Raises:
-        SpecError: the report has no such chart.
-    """
+    """Draw one chart as an SVG file."""
     panels = {panel.id: panel for panel in view.panels}
     names = [VERDICTS, *panels]
     if name not in names:
@@ -301,7 +294,6 @@ def picture_svg(view: ReportView, name: str) -> str:
 
 
 def picture_png(view: ReportView, name: str) -> bytes:
-    """Draw one chart as a PNG file, with two pixels for each of the SVG's."""
     png: bytes = vl_convert.svg_to_png(picture_svg(view, name), scale=_PNG_SCALE)
     return png
 
@@ -320,7 +312,6 @@ def _panel(view: ReportView, panel: Panel) -> Json:
 
 
 def _verdicts(view: ReportView) -> Json:
-    """Draw ratio and interval of every comparison on a logarithmic axis, with its figures."""
     forest = view.forest
     several = len({row.contender for row in forest.rows}) > 1
     rows: list[dict[str, Json]] = [

@@ -52,21 +52,17 @@ class _OfContender(Protocol):
 
 
 CONTROL_SLOT = 6
-"""Colour and shape of the control: grey."""
-
 DETAIL_CELLS = 12
 """Cells that have charts over time and of percentiles; tables and the forest plot have all."""
 
 
 def read_analysis(run: RunDirectory) -> Analysis | None:
-    """Return a run's analysis, or None before it is written."""
     if analysis := run.read("analysis.json", Analysis):
         check_analysis(run, analysis, run.study())
     return analysis
 
 
 def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
-    """Check that an analysis fits the run; raise `ResultsError` if not."""
     if unknown := [arm for arm in analysis.named_arms() if arm not in {each.name for each in study.arms}]:
         raise run.damaged("analysis.json", f"the study has no arm {unknown[0]}")
 
@@ -77,12 +73,7 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """A run with its analysis.
-
-    Attributes:
-        plan: None if the run ended before it was planned.
-        samples: digest -> a statement with its literals; empty unless they may be shown.
-    """
+    """A run with its analysis. `samples` maps a digest to a statement with its literals, if they may be shown."""
 
     run: RunDirectory
     analysis: Analysis
@@ -109,7 +100,6 @@ class Context:
 
     @cached_property
     def slots(self) -> dict[str, int]:
-        """Arm -> number of its colour and shape."""
         free = (slot for slot in count() if slot % ARM_SLOTS != CONTROL_SLOT)
         return {arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(free) for arm in self.study.arms}
 
@@ -130,7 +120,6 @@ class Context:
 
     @cached_property
     def compared_arms(self) -> tuple[str, ...]:
-        """All arms but the control."""
         return tuple(arm for arm in self.arms if arm != self.analysis.control)
 
     @cached_property
@@ -139,7 +128,6 @@ class Context:
 
     @cached_property
     def primary(self) -> tuple[Comparison, ...]:
-        """All comparisons but the control's."""
         return tuple(comparison for comparison in self.analysis.comparisons if not comparison.is_control)
 
     @cached_property
@@ -149,7 +137,6 @@ class Context:
 
     @cached_property
     def detail_cells(self) -> tuple[str, ...]:
-        """The `DETAIL_CELLS` cells with the largest differences, in the usual order."""
         if len(self.cells) <= DETAIL_CELLS:
             return self.cells
         largest = sorted(self.primary, key=lambda comparison: -abs(comparison.estimate.mean))
@@ -158,7 +145,6 @@ class Context:
 
     @cached_property
     def summaries(self) -> dict[tuple[str, str], ArmSummary]:
-        """(cell, arm) -> its summary."""
         return {(summary.cell, summary.arm): summary for summary in self.analysis.arms}
 
     @cached_property
@@ -167,7 +153,6 @@ class Context:
 
     @cached_property
     def host_of(self) -> dict[int, str]:
-        """Valid epoch -> the host that measured it."""
         return {outcome.epoch: outcome.host for outcome in self.outcomes if outcome.valid}
 
     @cached_property
@@ -204,7 +189,6 @@ class Context:
         return {each.cell: f"{each.workload} · {numbers.threads(each.threads)}" for each in comparisons}
 
     def cell_title(self, cell: str) -> str:
-        """`oltp_read_only · 4 threads`."""
         return self._titles.get(cell, cell)
 
     @cached_property
@@ -214,7 +198,6 @@ class Context:
 
     @cached_property
     def by_arm(self) -> dict[str, Any]:
-        """Likewise, with the colours of their arms."""
         return self.by_cell | {"slot": lambda each: self.slots[each.arm]}
 
     def titled(self, comparison: _OfContender) -> str:
@@ -235,7 +218,6 @@ class Context:
 
     @cached_property
     def _flagged(self) -> dict[Flag, list[Comparison]]:
-        """Flag -> comparisons it was raised for."""
         found: dict[Flag, list[Comparison]] = {}
         for comparison in self.analysis.comparisons:
             for flag in comparison.flags:
@@ -255,7 +237,6 @@ class Context:
         )
 
     def notes(self, comparison: Comparison) -> tuple[int, ...]:
-        """Return the numbers of a comparison's footnotes."""
         return tuple(
             number
             for number, flagged in enumerate(self._flagged.values(), start=1)
@@ -264,7 +245,6 @@ class Context:
 
     @cached_property
     def slices(self) -> Frame:
-        """Slices of the valid epochs, without the texts on errors and threads."""
         return self.run.slices(*(name for name in SLICE_SCHEMA if name not in ("errors", "threads")))
 
     @cached_property
@@ -278,7 +258,6 @@ class Context:
 
     @cached_property
     def variables(self) -> dict[str, dict[str, str]]:
-        """Arm -> global variables in the last valid epoch that measured it."""
         return self.run.newest_variables()
 
     @cached_property
@@ -287,7 +266,6 @@ class Context:
 
     @property
     def cells_planned(self) -> tuple[Cell, ...]:
-        """Cells of the plan; empty if the run ended before it was planned."""
         return self.plan.cells if self.plan else ()
 
     def once(self, make: Callable[["Context"], T]) -> T:
@@ -315,8 +293,6 @@ class Place(IntEnum):
 
 @dataclass(frozen=True)
 class Records:
-    """Flat records: a list in JSON, and rows of the CSV file if `in_csv`."""
-
     name: str
     make: Callable[[Context], Iterable[Record]]
     in_csv: bool = False
@@ -330,10 +306,8 @@ def _nothing(_: Context) -> tuple[()]:
 class SectionSource:
     """A section, and what belongs to it elsewhere in the report.
 
-    Attributes:
-        findings: sentences for the summary, before or after the verdicts' by `place`.
-        statuses: warnings above everything else.
-        key_figures: lines that the terminal shows.
+    `findings` are sentences for the summary, before or after the verdicts' by `place`; `statuses` warnings above
+    everything else; `key_figures` lines for the terminal.
     """
 
     place: Place
@@ -347,7 +321,6 @@ class SectionSource:
 # How a question is answered: in the report, to programs, and by the exit code.
 
 Finish = Callable[[RunDirectory, ReportView], None]
-"""Write what a question leaves besides the report."""
 
 
 class Question(Rule, Protocol):

@@ -32,7 +32,6 @@ def render_html(view: ReportView) -> str:
 
 @cache
 def environment(templates: Path) -> Environment:
-    """Return Jinja with the report's filters and globals for a folder of templates."""
     made = Environment(
         loader=FileSystemLoader(templates),
         autoescape=True,
@@ -57,7 +56,6 @@ def _arm_key(slot: int) -> str:
 
 
 def _swatch(slot: int) -> Markup:
-    """Return an arm's line and point, as charts draw them."""
     paint = Markup(
         '<svg class="swatch" viewBox="0 0 24 12" aria-hidden="true">'
         '<path d="M0 6h24" stroke="var(--{key})" stroke-width="2.4"/><path d="{shape}" fill="var(--{key})"/></svg>'
@@ -66,7 +64,6 @@ def _swatch(slot: int) -> Markup:
 
 
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    """Put neighbouring rows of one group together."""
     return [(group, list(part)) for group, part in groupby(rows, key=lambda row: row.group)]
 
 

@@ -97,7 +97,6 @@ class _AcrossHosts(NamedTuple):
 
 
 def _across_hosts(context: Context) -> list[_AcrossHosts]:
-    """Comparisons that several hosts measured."""
     interval_of = partial(iv.shown, anytime=context.analysis.stopped.anytime_only)
     found = []
     for comparison in context.primary:
@@ -161,7 +160,6 @@ def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[tuple[str, st
 
 
 def _machines(context: Context) -> Prose | Table | None:
-    """What the hosts are; a sentence if they are all alike."""
     kinds = context.kinds
     if not kinds:
         return None

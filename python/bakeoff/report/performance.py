@@ -22,14 +22,11 @@ from bakeoff.units import format_duration, format_ns, format_rate
 # A chart has bins of slices: sums over sums, never every n-th slice.
 
 BINS = 100
-"""Points of a line over all epochs: a chart is 420 pixels wide."""
-
 DRAWN_EPOCHS = 12
 """Epochs drawn over time, evenly chosen if there are more."""
 
 
 def throughput_section(context: Context) -> Section | None:
-    """Show events per second: as a table, against threads, and over time."""
     return Section.of(
         "Throughput",
         _throughput_table(context),
@@ -83,7 +80,6 @@ def _throughput_table(context: Context) -> Table:
 
 
 def _threads_panels(context: Context) -> tuple[Panel, ...]:
-    """One chart per workload that was measured at several numbers of threads."""
     panels: list[Panel] = []
     for workload in dict.fromkeys(comparison.workload for comparison in context.primary):
         cells = {c.threads: c.cell for c in context.primary if c.workload == workload}
@@ -236,7 +232,6 @@ def epochs_section(context: Context) -> Section | None:
 
 
 def epoch_counts(context: Context) -> str:
-    """Say how many epochs were counted, discarded and interrupted, and how long they took."""
     abandoned = context.run.abandoned_epochs()
     parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.discarded)} discarded"]
     if abandoned:
@@ -346,7 +341,6 @@ def _latency_table(context: Context) -> Table:
 
 
 def summary_table(context: Context, name: str, *columns: Column[ArmSummary], note: str) -> Table:
-    """Make a table with a row per cell and arm, without the control."""
     found = (context.summaries.get((cell, arm)) for cell in context.cells for arm in context.compared_arms)
     return Table.of(
         name,
@@ -374,7 +368,6 @@ def _percentile_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def percentile_panel(panel_id: str, title: str, of: str, clock: str, series: Iterable[Series]) -> Panel:
-    """Draw latency curves against the share of events that were faster."""
     return Panel(
         id=panel_id,
         title=title,
@@ -403,7 +396,6 @@ def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Ma
 
 
 def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
-    """(cell, arm) -> its curve; empty if there were too few events."""
     messages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     wanted = set(context.detail_cells)
     for epoch in context.valid_epochs:
@@ -414,10 +406,7 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
 
 
 def mean_curve(messages: list[dict[str, Any]]) -> Curve:
-    """Average one histogram per epoch into a curve that ends where fewer than `TAIL_MIN` events lie beyond.
-
-    Empty if there are too few events.
-    """
+    """Average one histogram per epoch into a curve that ends where fewer than `TAIL_MIN` events lie beyond."""
     histograms = [decode_histogram(message["hdr"]) for message in messages]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:

@@ -47,7 +47,6 @@ WORDS = {
     "ratio": "an arm's throughput over the baseline's; 1.10 is 10% more",
     "95% interval": "contains the true ratio 95 times in 100",
 }
-"""Words of a report that a reader may not know."""
 
 
 def settings_section(context: Context) -> Section | None:
@@ -76,7 +75,6 @@ def _declared_table(context: Context, *, files: bool = True) -> Table:
 
 
 def _differing(context: Context, name: str, title: str, values: Mapping[str, Mapping[str, str]]) -> Table:
-    """Make a row for each key whose value is not the same on all arms, with a column per arm."""
     keys = dict.fromkeys(key for own in values.values() for key in own)
     texts = {key: [own.get(key, _ABSENT) for own in values.values()] for key in keys}
     rows = ((key, *own) for key, own in texts.items() if len(set(own)) > 1)
@@ -84,7 +82,6 @@ def _differing(context: Context, name: str, title: str, values: Mapping[str, Map
 
 
 def _server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
-    """Each arm's `notes.json` from the last valid epoch that measured it."""
     newest = context.run.newest("notes.json")
     notes = {each: context.run.server_json(each, "notes.json", dict[str, list[str]]) for each in set(newest.values())}
     return {arm: notes[newest[arm]][arm] for arm in context.arms if arm in newest}
@@ -160,7 +157,6 @@ def setup_line(arm: Arm) -> str:
 
 
 def data_parts(arm: Arm) -> list[str]:
-    """Say what is special about an arm's data and character sets; some texts may be empty."""
     data, connection = arm.data, arm.connection
     special = {
         "tables": data.table_collation or data.table_charset,
@@ -177,7 +173,6 @@ def data_parts(arm: Arm) -> list[str]:
 
 
 def _facts(arm: Arm) -> dict[str, str]:
-    """What the study sets on an arm."""
     server = arm.server
     facts = {"server": str(server.with_settings(options=(), env=(), cnf_files=()))}
     facts |= {name: ", ".join(values_of(name, value)) or "on" for name, value in server.options}
@@ -230,7 +225,6 @@ def _loads_table(context: Context) -> Table:
 
 
 def _translated(context: Context) -> str:
-    """What a dump asked for that a server does not know, and what was loaded instead."""
     sentences: dict[str, None] = {}
     for build in context.run.builds().values():
         labels = ", ".join(context.labels.get(arm, arm) for arm in build.get("arms", [build["arm"]]))
@@ -240,7 +234,6 @@ def _translated(context: Context) -> str:
 
 
 def data_check_status(context: Context) -> Iterator[Status]:
-    """Warn if the arms hold different rows."""
     for moment, answers in _row_answers(context).items():
         differences = row_differences(context.study.arms, answers)
         if differences:
@@ -282,7 +275,6 @@ def _data_check_table(context: Context) -> Table:
 
 
 def _row_answers(context: Context) -> dict[str, AllAnswers]:
-    """When asked -> arm -> table -> query -> answer."""
     found: dict[str, AllAnswers] = {}
     build = 0
     while (loaded := context.run.read(f"rows/{build}.json", AllAnswers)) is not None:
@@ -361,7 +353,6 @@ def _placement(context: Context) -> str:
 
 
 def _data_text(context: Context, builds: int) -> str:
-    """What the study loads, and how often. An arm's own sizes are among its settings."""
     study = context.study
     loaded = [PurePath(arm.data.source).name for arm in study.arms if arm.data.source]
     replayed = {cell.workload_index for cell in context.cells_planned if cell.fixed_work}

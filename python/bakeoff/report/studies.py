@@ -15,13 +15,10 @@ from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, Sca
 from bakeoff.units import format_rate
 
 PAIRS_ARMS = (3, 12)
-"""Numbers of arms for which a matrix of pairs is useful and readable."""
-
 PAIRS_CELLS = 12
 
 
 def published_section(context: Context) -> Section | None:
-    """Compare published ratios with measured ones."""
     design = context.study.design
     if not design or not design.published:
         return None
@@ -41,7 +38,6 @@ def published_section(context: Context) -> Section | None:
 
 
 def effects_section(context: Context) -> Section | None:
-    """Show the main effects of every factor, and interactions."""
     design = context.study.design
     if not design:
         return None
@@ -180,7 +176,6 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
 
 
 def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
-    """(workload, arm) -> its fit, in the study's order, without cells at a fixed rate."""
     paced = {cell.name for cell in context.cells_planned if cell.open_loop}
     cells = tuple(dict.fromkeys((c.cell, c.workload, c.threads) for c in context.primary if c.cell not in paced))
     found = {}

@@ -55,19 +55,16 @@ def _is_rate_fixed(comparison: Comparison) -> bool:
 
 
 def summary(context: Context) -> tuple[str, ...]:
-    """Summarise the verdicts in two or three sentences; none if nothing was compared."""
     if not context.primary:
         return ()
     return tuple(filter(None, (_direction(context), _largest(context), _basis(context))))
 
 
 def on_cards(context: Context) -> tuple[str, ...]:
-    """The sentences of the summary that the cards repeat."""
     return (_direction(context) if len(context.primary) == 1 else "", _largest(context))
 
 
 def _direction(context: Context) -> str:
-    """`Of 8 comparisons with mysql:5.7: 5 slower, 2 as fast within ±1%, 1 undecided`."""
     baseline = context.labels[context.analysis.baseline]
     if len(context.primary) == 1:
         (only,) = context.primary
@@ -157,7 +154,6 @@ def _cost(effect: Estimate) -> str:
 
 
 def _is_restarted(comparison: Comparison) -> bool:
-    """False if an arm is a running server, which is never restarted."""
     return comparison.obstacle is not Obstacle.NOT_RESTARTED
 
 
@@ -167,7 +163,6 @@ def _repeats(n: int, *, restarted: bool) -> str:
 
 
 def _basis(context: Context) -> str:
-    """How many restarts, how noisy, and whether the control held."""
     counts = sorted({each.estimate.n for each in context.primary if each.estimate.n} or {0})
     restarted = all(map(_is_restarted, context.primary))
     restarts = _repeats(counts[-1], restarted=restarted)
@@ -186,7 +181,6 @@ def _basis(context: Context) -> str:
 
 
 def _spread(comparison: Comparison) -> float | None:
-    """Standard deviation of a comparison's epochs within their hosts."""
     points = comparison.points
     hosts = [point.host for point in points]
     freedom = len(points) - len({*hosts})
@@ -226,7 +220,6 @@ def verdicts(context: Context) -> tuple[VerdictView, ...]:
 
 
 def _headline(context: Context, comparison: Comparison) -> str:
-    """What the contender is or may be: the end of a sentence that starts with its name."""
     interval, bound = comparison.estimate.interval, comparison.verdict.at_least
     negligible = f"within ±{percent_text(context.study.equivalence)}"
     if _is_rate_fixed(comparison):
@@ -291,7 +284,6 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
 
 
 def _ending(context: Context, comparison: Comparison) -> str:
-    """Why the comparison was no longer measured; "" if it was settled without a claim."""
     if comparison.stop is Stop.ABORTED and context.analysis.stopped is Stop.RUNNING:
         return STOPS[Stop.RUNNING]
     if comparison.stop is Stop.DECISIVE and not comparison.verdict.claims:
@@ -303,7 +295,6 @@ def _ending(context: Context, comparison: Comparison) -> str:
 
 
 def forest(context: Context) -> Forest:
-    """Draw a line per comparison, the control below its cell."""
     axis = _axis_for(context.analysis.comparisons)
     margin = axis.place(-context.study.equivalence), axis.place(context.study.equivalence)
     seen = margin[1] - margin[0] >= _MARGIN_LEAST

@@ -1,11 +1,8 @@
 """Data directories: initialised once per server, kept as a template, and copied for each instance.
 
-A template is keyed by the binary's SHA-256 and the options that matter at initialisation. It is cleanly stopped, holds
-only `root@localhost` without a password, and is never started.
-
-A copy must behave like its original when measured. `cp` keeps a sparse file sparse and a fully allocated file allocated
-(a copy with holes would pay for allocation during the measurement). Everything is on disk when a copy returns, so that
-no write-back disturbs what follows.
+A template is cleanly stopped, holds only `root@localhost` without a password, and is never started. A copy must behave
+like its original when measured: `cp` keeps a sparse file sparse and a fully allocated file allocated, since holes would
+cost time during the measurement. Everything is on disk when a copy returns.
 """
 
 import hashlib
@@ -18,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bakeoff.errors import HostError, ServerError
+from bakeoff.files import sync_file_system
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.docker import kill, prepare
 from bakeoff.servers.fetch import Progress, no_progress
@@ -67,7 +65,6 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
 def clone_template(
     installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress
 ) -> None:
-    """Copy a server's template to `target`, which must not exist."""
     with locked_template(installation, init_options, progress) as home:
         copy_tree(home, target, f"a data directory for {installation.name}")
     prune(home.parent)
@@ -163,15 +160,12 @@ def _bootstrap_sql(installation: Installation) -> bytes:
 def copy_tree(source: Path, target: Path, what_for: str) -> None:
     """Copy the data of a stopped server with owners, modes and times. On failure `target` is removed."""
     try:
-        for command in (
-            ["cp", "--archive", "--reflink=auto", "--no-target-directory", str(source), str(target)],
-            ["sync", "--file-system", str(target)],
-        ):
-            done = run_as_us([shutil.which(command[0]) or f"/bin/{command[0]}", *command[1:]])
-            if done.returncode:
-                raise HostError(
-                    f"{what_for}: copying failed: {last_line(done.stderr)}", hint="Free some space: bakeoff server rm"
-                )
+        cp = shutil.which("cp") or "/bin/cp"
+        done = run_as_us([cp, "--archive", "--reflink=auto", "--no-target-directory", str(source), str(target)])
+        if done.returncode:
+            why = f"{what_for}: copying failed: {last_line(done.stderr)}"
+            raise HostError(why, hint="Free some space: bakeoff server rm")
+        sync_file_system(target)
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise

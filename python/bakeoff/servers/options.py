@@ -1,8 +1,7 @@
 """Translates mysqld options for one version of a server, or refuses them.
 
 An option is passed on, or replaced or left out with a note for the report. If options would stop the server, one
-`SpecError` reports all of them before anything starts. The settings check (profile.py) finds options that a server
-accepts and then ignores or changes.
+`SpecError` reports all of them before anything starts.
 """
 
 import difflib
@@ -90,7 +89,6 @@ def option_facts() -> Mapping[str, OptionFact]:
 
 
 def understands(target: Target, name: str) -> bool:
-    """Return whether the target knows an option and obeys it."""
     fact = option_facts().get(name)
     if fact and fact.ignored_by(target):
         return False
@@ -105,15 +103,9 @@ def translate(
     places: Mapping[str, str] = MappingProxyType({}),
     problems: Sequence[SpecError] = (),
 ) -> Translation:
-    """Translate options for the target.
+    """Translate options for the target, or raise SpecError for all that it would not start with.
 
-    Args:
-        asked: names with underscores, values as typed; an empty value is a bare flag.
-        places: `file:line` of options, for messages.
-        problems: errors from reading the options, reported with those found here.
-
-    Raises:
-        SpecError: options that would stop this server, that bakeoff sets, or that are unknown.
+    An empty value is a bare flag. `places` are `file:line` of options, `problems` errors from reading them.
     """
     done = Translation(wrong=[*problems])
     rest: dict[str, str] = {}
@@ -174,7 +166,6 @@ def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, st
 
 
 def is_true(value: str) -> bool:
-    """Return whether a value switches an option on, as a bare flag does."""
     return value.lower() in _TRUE
 
 
@@ -183,7 +174,6 @@ def is_false(value: str) -> bool:
 
 
 def whole_number(target: Target, name: str, value: str) -> int:
-    """Parse a value as mysqld does (`500`, `1k`), or raise SpecError."""
     try:
         return parse_bytes(value)
     except SpecError:
@@ -204,7 +194,6 @@ def is_password(name: str) -> bool:
 
 
 def refuse_passwords(server: str, names: Iterable[str]) -> None:
-    """Raise SpecError if an option is a password for other servers, without showing its value."""
     for name in names:
         if is_password(name):
             raise _password_error(server, name)
@@ -233,7 +222,6 @@ def own_option(name: str, value: str) -> tuple[str, str] | None:
 
 
 def file_name(name: str, value: str) -> str:
-    """Return the file name in an option's value without its folder, or an empty text."""
     return value.rpartition("/")[2] if stem(name) in _GROUPS["files"] and ":" not in value else ""
 
 
@@ -260,7 +248,6 @@ def _refuse_double_negation(target: Target, asked: dict[str, str], done: Transla
 
 
 def _charsets(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """Add the character set of a lone collation, without which a server may not start."""
     named = {stem(name): value for name, value in rest.items()}
     collation, charset = named.get("collation_server"), named.get("character_set_server")
     if collation and charset and not of_charset(collation, charset):
@@ -298,14 +285,12 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def without_redo_files(target: Target, options: dict[str, str]) -> list[str]:
-    """Remove the number of redo files, which a capacity overrides, and return a note."""
     count = options.pop("innodb_log_files_in_group", None)
     why = f"{target.name} sizes redo by innodb_redo_log_capacity"
     return [f"innodb_log_files_in_group={count} was left out: {why}"] if count is not None else []
 
 
 def redo_options(target: Target, total_bytes: int, files: int = 2) -> dict[str, str]:
-    """Return the target's options for `total_bytes` of redo, in `files` files if it has several."""
     if understands(target, "innodb_redo_log_capacity"):
         return {"innodb_redo_log_capacity": str(total_bytes)}
     if target.family == "mariadb" and target.version >= (10, 5):
@@ -443,7 +428,6 @@ def _check_value(target: Target, name: str, value: str) -> None:
 
 
 EMPTY_VALUES = REPEATED | set(_GROUPS["empty_values"])
-"""Options whose empty value is an empty text, not "on"."""
 
 
 def option_arguments(options: Mapping[str, str]) -> list[str]:

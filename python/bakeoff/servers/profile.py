@@ -1,11 +1,7 @@
 """The options of each arm's server: what it needs to run, what its profile sets, what the user asked for.
 
-Profile `matched` sets the same memory and durability for every version: buffer pool, redo size, one fsync per commit,
-doublewrite, O_DIRECT, no binary log, no query cache, no performance schema, constant statistics, and on fewer than
-eight CPUs no spinning threads of the redo log. Profile `stock` leaves each version's defaults. TLS follows the
-connection.
-
-The settings check compares every option with the variable that it should have set, because `loose_` options, unknown
+Profile `matched` sets the same memory and durability for every version, `stock` leaves each version's defaults. The
+settings check compares every option with the variable that it should have set, because `loose_` options, unknown
 plugins and values out of range do not stop a server.
 """
 
@@ -62,21 +58,13 @@ _NEVER_SPIN = "100000"  # percent of one CPU
 
 @dataclass(frozen=True)
 class ServerMemory:
-    """Memory of every arm: InnoDB's buffer pool (or MyRocks' block cache), and all redo files together."""
-
     buffer_pool_bytes: int
     redo_bytes: int
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to start one server.
-
-    Attributes:
-        options: in order, names with underscores; an empty value is a bare flag.
-        init_options: those that matter when the data directory is initialised; they key the template.
-        from_files: `name=value` of the options that cnf files set, for the report.
-    """
+    """How to start one server. `init_options` matter when the data directory is initialised and key the template."""
 
     options: Mapping[str, str]
     init_options: Mapping[str, str] = field(default_factory=dict)
@@ -101,7 +89,6 @@ def settings_for(
         memory: the same for every arm; `stock` ignores it. A buffer pool that the user sets becomes the cache of the
             tables' engine, unless the user also sets that cache.
         connections: largest number that the load will hold open at once.
-        tls: False turns TLS off in the server.
     """
     target = Target.of(installation)
     read = _asked(spec, target)
@@ -210,7 +197,6 @@ def _matched(target: Target, memory: ServerMemory, engine: str, redo_files: int)
 
 
 def _for_own_cache(user: Mapping[str, str], engine: str) -> tuple[Mapping[str, str], list[str]]:
-    """Give the user's buffer pool to the cache of an engine that has its own."""
     cache, named = _OWN_CACHE.get(engine), {stem(name): name for name in user}
     if cache is None or cache in named or _POOL not in named:
         return user, []

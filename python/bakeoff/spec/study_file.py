@@ -83,7 +83,6 @@ class StudyFile(Sizes, Conditions):
 
     @property
     def varied(self) -> dict[str, Levels]:
-        """The factors, `servers` included."""
         servers: dict[str, Levels] = {"server": self.servers} if self.servers else {}
         return servers | self.factors
 
@@ -92,11 +91,7 @@ class StudyFile(Sizes, Conditions):
 class LoadedStudy:
     """A study file with one of its scales applied.
 
-    Attributes:
-        path: the file; paths in it are relative to its folder.
-        written: the form as it is in the file, with all levels.
-        levels: factor -> level -> settings, in the file's order.
-        cnf_folder: folder of the servers' @FILEs.
+    `written` is the form without the scale; `levels` map factor -> level -> settings, in the file's order.
     """
 
     path: Path
@@ -118,7 +113,6 @@ class LoadedStudy:
         return self.place_of_setting((*settings_behind(field), "server"), combination)
 
     def place_of_setting(self, names: Sequence[str], combination: Mapping[str, str]) -> KeyPath:
-        """Return the place of the first of these settings that an arm has."""
         for setting in names:
             for factor, level in reversed(tuple(combination.items())):
                 if setting in self.levels[factor][level]:
@@ -365,13 +359,11 @@ def _path(location: tuple[int | str, ...]) -> KeyPath:
 
 
 def shipped_studies() -> dict[str, Path]:
-    """Return the files of the studies that ship with bakeoff, by name, in alphabetical order."""
     folder = Path(str(files("bakeoff"))) / "studies"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def find_study(text: str) -> Path:
-    """Find the file of a study: a path, or the name of a study that ships."""
     path = Path(text)
     if path.is_file():
         return path

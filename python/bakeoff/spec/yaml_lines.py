@@ -68,7 +68,6 @@ def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
 
 
 def _plain(node: Node, path: KeyPath, lines: Lines) -> Any:  # noqa: ANN401 — whatever YAML holds
-    """Turn a node into plain data. An alias counts like the values that it repeats."""
     lines.known.setdefault(path, node.start_mark.line + 1)
     if len(lines.known) > _VALUES_MAX:
         reason = f"more than {_VALUES_MAX:,} values, counting what aliases repeat."
