@@ -1,4 +1,4 @@
-"""Fixtures that run bakeoff's command, in a process of its own or inside the test, and shared servers and runs."""
+"""Fixtures that run bakeoff's command, in a separate process or inside the test, and shared servers and runs."""
 
 import contextlib
 import functools
@@ -26,7 +26,7 @@ from bakeoff.servers.paths import cache_root, make_open_folder
 from bakeoff.spec import parse_server
 from bakeoff.stats.model import Analysis
 
-# A busy machine is no defect of what is tested.
+# A busy machine does not make a test fail.
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
@@ -172,7 +172,7 @@ def wait_for(condition, limit_s=60, what="a condition"):
 
 
 class Shell:
-    """A folder for runs, a cache with a work folder of its own (servers and templates are shared), and the command."""
+    """A folder for runs, a cache with a separate work folder (servers and templates are shared), and the command."""
 
     command = COMMAND
 
@@ -233,7 +233,7 @@ class Shell:
         cache = bytes(self.cache)
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it has ended, or is another account's
-                # Of a zombie both are empty.
+                # Both are empty for a zombie.
                 command = (process / "cmdline").read_bytes()
                 if cache in command or b"\0XDG_CACHE_HOME=%s\0" % cache in b"\0" + (process / "environ").read_bytes():
                     left.append(command.replace(b"\0", b" ").decode(errors="replace").strip())
@@ -241,7 +241,7 @@ class Shell:
 
 
 def make_shell_folder() -> Path:
-    """A folder of its own; not pytest's tmp_path, which the account that servers run as may not enter."""
+    """A new folder; not pytest's tmp_path, which the account that servers run as may not enter."""
     folder = Path(tempfile.mkdtemp(prefix="bakeoff-test-"))
     folder.chmod(0o755)
     return folder
@@ -258,7 +258,7 @@ def shell():
 def inside(shell, monkeypatch, capfd):
     """`inside(*arguments)`: the command inside this process, which saves the second that the imports take.
 
-    For commands that start no server; `shell.run` is the same in a process of its own.
+    For commands that start no server; `shell.run` does the same in a separate process.
     """
     monkeypatch.chdir(shell.folder)
     for name in ("BAKEOFF_RUNS", "XDG_CACHE_HOME", "NO_COLOR", "COLUMNS"):

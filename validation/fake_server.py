@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from bakeoff.engine import ArmAddress, Engine, Message, engine_path
+from bakeoff.engine import ArmAddress, Engine, engine_path
+from bakeoff.engine_messages import MeasureRequest
 from bakeoff.errors import HostError
 from bakeoff.plan.epochs import seed_for
 from bakeoff.plan.timing import guard_ns
@@ -201,8 +202,8 @@ class FakeBench:
             epoch=number, slices=slices_frame(measured.slices, epoch=number, build=0), histograms=measured.histograms
         )
 
-    def _request(self, arms: list[str], load: Load, number: int) -> Message:
-        model: Message = {"model": "closed"}
+    def _request(self, arms: list[str], load: Load, number: int) -> MeasureRequest:
+        model: dict[str, str | float] = {"model": "closed"}
         if load.rate_per_s is not None:
             model = {"model": "open", "rate_per_s": load.rate_per_s, "arrivals": load.arrivals}
         return {
@@ -218,6 +219,7 @@ class FakeBench:
             "order_seed": seed_for(self._seed, "order", number),
             "key_seed": seed_for(self._seed, "keys", number),
             "load": model,
+            "placement": "free",
             "freeze": False,
         }
 

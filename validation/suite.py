@@ -4,6 +4,7 @@ The run directory's `results.json` is rewritten after every check, so a run of h
 """
 
 import json
+import platform
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from pydantic import JsonValue, ValidationError
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.files import write_atomically
 from bakeoff.results import Host, gather_host
-from bakeoff.results.manifest import bakeoff_version, checkout_commit, python_version
+from bakeoff.results.manifest import bakeoff_version, checkout_commit
 from bakeoff.stats.model import Frozen
 from bakeoff.units import format_duration
 from validation import (
@@ -146,7 +147,7 @@ class SuiteRun:
             started_at=now,
             bakeoff=bakeoff_version(),
             commit=checkout_commit(),
-            python=python_version(),
+            python=platform.python_version(),
             command=command,
             host=gather_host(path),
         )

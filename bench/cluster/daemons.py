@@ -3,7 +3,7 @@
 
     bench/cluster/daemons.py [--server mysql:8.0.15] [--pairs 60] [--seconds 2]
 
-Starts a cluster of this machine alone with the fewest daemons, as `--ray local` does. In each pair the daemons run in
+Starts a cluster of this machine alone, as `--ray local` does. In each pair the daemons run in
 one half and are stopped by SIGSTOP in the other, in random order; a pair's log ratio is one value, the interval is t
 over pairs. The last line says which share of a CPU they took while they ran. A stop of a few seconds is too short for
 Ray to notice.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from bakeoff.engine_messages import (
     Answer,
@@ -27,6 +27,7 @@ from bakeoff.engine_messages import (
     Hello,
     HistogramMessage,
     Log,
+    MeasureRequest,
     Note,
     Probed,
     Progress,
@@ -36,6 +37,7 @@ from bakeoff.engine_messages import (
 )
 from bakeoff.errors import EngineError, SpecError
 from bakeoff.find_engine import require_engine
+from bakeoff.spec.dumps import DumpFile
 
 CONTRACT = 5
 _HELLO_LIMIT_S = 15.0
@@ -45,14 +47,9 @@ _LOAD_S = 24 * 3600.0  # between two answers to a command or a load
 _DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
 
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})  # without what scripts print (`Creating table …`)
-_ARM_FIELDS = (
-    "name", "user", "password", "charset", "collation", "prepare_mode", "server_pid", "slowdown_percent", "read_only",
-)  # fmt: skip
 _FILES = ("script", "capture")  # fields of requests
 
-Message = dict[str, Any]
-"""A request, or what a script declares."""
-
+Message = dict[str, Any]  # what a script declares, or a capture's event
 A = TypeVar("A", Done, Cpus, Probed, Note)
 
 
@@ -76,8 +73,7 @@ class ArmAddress:
     read_only: bool = False
 
     def message(self) -> Message:
-        """Return the arm as the contract writes it."""
-        fields = {name: getattr(self, name) for name in _ARM_FIELDS}
+        fields = {name: value for name, value in vars(self).items() if name not in ("socket", "host", "port")}
         return fields | {
             "address": {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port},
             "database": self.database or None,
@@ -88,23 +84,19 @@ class ArmAddress:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The answers to one `measure`."""
-
     slices: list[SliceMessage]
     histograms: list[HistogramMessage]
     failures: list[FailuresMessage] = field(default_factory=list)
 
 
 def engine_path() -> Path:
-    """Return the path of the engine's binary; raise HostError if there is none."""
     return Path(require_engine())
 
 
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
-    """Return what scripts declare: `name`, `options` (`name`, `type`, `default`, `description`), `commands`, `runs`.
+    """Return what scripts (bundled names or paths; default: all bundled ones) declare: name, options, commands, runs.
 
-    `scripts` are bundled names or paths; without them, every bundled script. SpecError, with file and line, if there is
-    no such script or it does not load.
+    SpecError, with file and line, if there is no such script or it does not load.
     """
     scripts = list(scripts)
     command = [str(engine_path()), "workloads", *scripts]
@@ -129,7 +121,6 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
 
 @cache
 def declared_by(script: str) -> Message:
-    """Like `describe_workloads`, for one script."""
     return describe_workloads([script])[0]
 
 
@@ -155,9 +146,7 @@ class Engine:
 
     Args:
         stop: when set, a running request is cancelled and returns what it has.
-        cpus: CPUs that the engine may use; None for all.
-        on_log: receives the engine's warnings.
-        process: an engine that runs already, on any host; None to start one here.
+        process: an engine that runs already, on any host; None to start one here, on these `cpus`.
         heartbeat_s: send a line this often, for an engine that ends when it hears nothing.
         paths: scripts and captures that have other paths on the engine's host.
     """
@@ -211,12 +200,10 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        """Process id of the engine, on its host."""
         return self.hello.pid
 
     def open(self, arms: Iterable[ArmAddress]) -> None:
-        """Name the arms and look whether they can be reached."""
-        self._request({"type": "open", "arms": [arm.message() for arm in arms]}, Note, 30.0)
+        self._request("open", {"arms": [arm.message() for arm in arms]}, Note, 30.0)
 
     def command(
         self,
@@ -236,14 +223,13 @@ class Engine:
                 on_progress(answer.label, answer.done, answer.total)
             return False
 
-        request: Message = {"type": "command", "arm": arm, "script": script, "command": command}
-        request |= {"options": options, "threads": threads, "seed": seed}
-        return self._request(request, Done, _LOAD_S, see).seconds
+        request = {"arm": arm, "script": script, "command": command, "options": options}
+        return self._request("command", {**request, "threads": threads, "seed": seed}, Done, _LOAD_S, see).seconds
 
     def load(
         self,
         arm: str,
-        stages: Iterable[Iterable[Message]],
+        stages: Iterable[Iterable[DumpFile]],
         *,
         threads: int,
         on_progress: Callable[[int, int], None],
@@ -254,13 +240,9 @@ class Engine:
 
         Args:
             stages: files that are loaded in parallel, stage after stage (`bakeoff.spec.dumps`).
-            threads: connections.
             on_progress: called with the bytes of files done, and in all.
             marks: a database in which the engine marks how far each file is; files have a `number` then.
             resumed: an earlier load has marked there; files say what it has `done`.
-
-        Raises:
-            EngineError: a statement failed (`sql_errno`), with file and line; a file cannot be read.
         """
         found = Translated()
 
@@ -272,32 +254,28 @@ class Engine:
                 found = answer
             return False
 
-        request = {"type": "load", "arm": arm, "stages": [list(stage) for stage in stages if stage], "threads": threads}
-        request |= {"marks": marks, "resumed": resumed} if marks else {}
-        self._request(request, Done, _LOAD_S, see)
+        request = {"arm": arm, "stages": [list(stage) for stage in stages if stage], "threads": threads}
+        marking = {"marks": marks, "resumed": resumed} if marks else {}
+        self._request("load", request | marking, Done, _LOAD_S, see)
         return found
 
     def cache_line_ns(self) -> int | None:
-        """Measure how far two CPUs are apart (`Cpus`)."""
-        return self._request({"type": "cpus"}, Cpus, _GRACE_S).cache_line_ns
+        return self._request("cpus", {}, Cpus, _GRACE_S).cache_line_ns
 
     def probe(self, host: str, port: int, token: str, *, limit_s: float) -> Probed:
         """Measure the network to an echo at this address; EngineError `connect_failed` if it cannot be reached."""
-        return self._request({"type": "probe", "host": host, "port": port, "token": token}, Probed, limit_s)
+        return self._request("probe", {"host": host, "port": port, "token": token}, Probed, limit_s)
 
     def measure(
         self,
-        request: Message,
+        request: MeasureRequest,
         *,
         on_slice: Callable[[SliceMessage], None] | None = None,
         until: Callable[[list[SliceMessage]], bool] | None = None,
     ) -> Measurement:
         """Run one cell, or the part of it before the stop flag is set.
 
-        Args:
-            request: the contract's fields but `type` and `id`.
-            on_slice: receives each slice as it ends.
-            until: asked after each slice, with all slices so far; True ends the cell early.
+        `until` is asked after each slice, with all slices so far; True ends the cell early.
         """
         measured = Measurement([], [])
 
@@ -316,9 +294,9 @@ class Engine:
             return False
 
         # Every slice may be drained slowly, so each may be as late as this.
-        silence_s = sum(request.get(span, 0) for span in ("guard_ns", "slice_ns")) / 1e9 + _GRACE_S
+        silence_s = (request.get("guard_ns", 0) + request.get("slice_ns", 0)) / 1e9 + _GRACE_S
         silence_s += _CHUNK_S if "capture" in request else 0.0
-        done = self._request({"type": "measure", **request}, Done, silence_s, see)
+        done = self._request("measure", request, Done, silence_s, see)
         if done.workers_stopped:
             # The arms no longer had equally many connections.
             raise EngineError(
@@ -343,7 +321,12 @@ class Engine:
                 return
 
     def _request(
-        self, message: Message, last: type[A], silence_s: float, see: Callable[[Answer], bool] | None = None
+        self,
+        kind: Literal["open", "command", "load", "measure", "cpus", "probe"],
+        fields: Mapping[str, object],
+        last: type[A],
+        silence_s: float,
+        see: Callable[[Answer], bool] = lambda _answer: False,
     ) -> A:
         """Send a request, pass every answer to `see` until the last, which is returned.
 
@@ -351,7 +334,8 @@ class Engine:
         """
         identity = self._next_id
         self._next_id += 1
-        self._send(self._with_its_paths(message) | {"id": identity})
+        there = {name: self._paths.get(str(fields[name]), fields[name]) for name in _FILES if name in fields}
+        self._send({**fields, **there, "type": kind, "id": identity})
         deadline = time.monotonic() + silence_s
         enough = cancelling = False
         while True:
@@ -368,14 +352,11 @@ class Engine:
                 raise EngineError(answer.message, code=answer.code, arm=answer.arm, sql_errno=answer.sql_errno)
             elif isinstance(answer, last):
                 return answer
-            elif see:
+            else:
                 enough = see(answer) or enough
                 deadline = time.monotonic() + silence_s
 
-    def _with_its_paths(self, message: Message) -> Message:
-        return {name: self._paths.get(value, value) if name in _FILES else value for name, value in message.items()}
-
-    def _send(self, message: Message) -> None:
+    def _send(self, message: Mapping[str, object]) -> None:
         try:
             self._write(json.dumps(message) + "\n")
         except (BrokenPipeError, ValueError):

@@ -1,4 +1,4 @@
-"""What the engine answers (docs/reference/engine.md), checked once where a line is read."""
+"""What the engine is asked to measure, and what it answers (docs/reference/engine.md)."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,6 +8,35 @@ from typing_extensions import TypedDict
 from bakeoff.errors import EngineError
 
 _ROW = ConfigDict(extra="forbid")
+
+
+class Work(TypedDict, total=False):
+    """The fields of a request to measure that depend on the kind of workload: a script, or a capture."""
+
+    script: str
+    options: dict[str, Any]
+    arm_options: dict[str, dict[str, Any]]
+    load: dict[str, str | float]
+    capture: str
+    chunk_events: int
+    speed: float | None
+    reads_only: bool
+
+
+class MeasureRequest(Work):
+    """A request to measure one cell."""
+
+    cell: str
+    threads: int
+    arms: list[str]
+    seconds: float | None
+    blocks: int | None
+    slice_ns: int
+    guard_ns: int
+    order_seed: int
+    key_seed: int
+    placement: str
+    freeze: bool
 
 
 @with_config(_ROW)
@@ -74,8 +103,6 @@ class HistogramMessage(TypedDict):
 
 @with_config(_ROW)
 class FailureCount(TypedDict):
-    """Statements of one operation that failed alike."""
-
     operation: str
     sql_errno: int
     count: int
@@ -98,8 +125,6 @@ class _Answer(BaseModel):
 
 
 class Hello(_Answer):
-    """The first line of an engine."""
-
     type: Literal["hello"]
     contract: int
     engine: str
@@ -107,13 +132,10 @@ class Hello(_Answer):
     pid: int
 
     def facts(self) -> dict[str, Any]:
-        """Return what a run directory keeps of it."""
         return self.model_dump(exclude={"type", "pid"})
 
 
 class Log(_Answer):
-    """A warning of the engine, or what a script printed."""
-
     type: Literal["log"]
     level: str
     message: str
@@ -131,8 +153,6 @@ class Failed(_Answer):
 
 
 class Progress(_Answer):
-    """How far a command or a load is."""
-
     type: Literal["progress"]
     id: int
     label: str
@@ -150,8 +170,6 @@ class Translated(_Answer):
 
 
 class Done(_Answer):
-    """The last answer to a command, load or measurement."""
-
     type: Literal["done"]
     id: int
     seconds: float
@@ -189,11 +207,6 @@ _ANSWERS: TypeAdapter[Answer] = TypeAdapter(Annotated[Answer, Field(discriminato
 
 
 def read_answer(line: str) -> Answer:
-    """Parse a line of the engine.
-
-    Raises:
-        EngineError: it is not an answer that this version knows.
-    """
     try:
         return _ANSWERS.validate_json(line)
     except ValidationError as error:

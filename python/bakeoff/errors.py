@@ -29,9 +29,7 @@ class ExitCode(IntEnum):
 class BakeoffError(Exception):
     """Base class: a message for people, an exit code for shells.
 
-    Args:
-        hint: what to do; printed after the message.
-        field: the value of the study at fault, to find its line in a study file.
+    `hint` says what to do; `field` is the value of the study at fault, to find its line in a study file.
     """
 
     exit_code = ExitCode.INTERNAL

@@ -8,7 +8,6 @@ NAMES = ("replay", "explain", "gate", "search", "history", "cluster", "tpcc")
 
 
 def part(feature: str, name: str) -> ModuleType | None:
-    """Import `bakeoff.FEATURE.NAME`, or return None if there is no such module."""
     if find_spec(f"bakeoff.{feature}") is None or find_spec(f"bakeoff.{feature}.{name}") is None:
         return None
     return import_module(f"bakeoff.{feature}.{name}")

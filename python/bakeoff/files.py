@@ -10,14 +10,12 @@ from bakeoff.errors import SpecError
 
 
 def from_here(file: str) -> str:
-    """Shorten a path below the working directory to a relative one."""
     with suppress(OSError, ValueError):
         return str(Path(file).relative_to(Path.cwd()))
     return file
 
 
 def expanded(path: Path) -> Path:
-    """Expand `~` and `~user`, or raise SpecError if there is no such user."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -52,7 +50,6 @@ def sync_file_system(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames and new names inside a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

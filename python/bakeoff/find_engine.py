@@ -13,7 +13,6 @@ def find_engine() -> str | None:
 
 
 def require_engine() -> str:
-    """Return what `find_engine` finds, or raise HostError."""
     from bakeoff.errors import HostError  # `bakeoff sysbench` does not wait for it
 
     if not (found := find_engine()):
@@ -22,7 +21,6 @@ def require_engine() -> str:
 
 
 def become_sysbench(engine: str, arguments: list[str]) -> None:
-    """Replace this process by `bakeoff-engine sysbench ARGUMENTS`."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(engine, [engine, "sysbench", *arguments])

@@ -77,7 +77,6 @@ def parse_scaled(text: str) -> float | None:
 
 
 def format_bytes(count: float) -> str:
-    """Format as `1.2 GB` in powers of 1000."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(value) < 1000 or unit == "TB":

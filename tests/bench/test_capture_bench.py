@@ -26,7 +26,7 @@ def test_a_small_run_measures_and_records(tmp_path):
 
 
 def test_every_program_is_tried_as_often_in_drawn_orders_and_medians_count(tmp_path):
-    """In a process of its own: the module's neighbours have the names of other benchmarks' modules."""
+    """Run in a separate process: the module's neighbours have the names of other benchmarks' modules."""
     code = f"""
 import sys
 sys.path.insert(0, {str(BENCH)!r})

@@ -28,7 +28,7 @@ COPIED = ("Report: ", "Again:  ", "run ", "ok       engine:")  # lines with a pa
 
 
 def plain(text):
-    """Its lines without colours."""
+    """Return the lines without colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
 
 

@@ -1,4 +1,4 @@
-"""An ssh server with keys of its own, and the command that reaches it."""
+"""Start an ssh server with generated keys, and give the command that reaches it."""
 
 import os
 import shlex

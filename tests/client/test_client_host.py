@@ -232,11 +232,11 @@ def test_an_unfit_host_is_refused_before_anything_is_copied(tmp_path, monkeypatc
         (
             HERE,
             {"more": "-p 1"},
-            "port 1: Connection refused. Does `ssh 127.0.0.1 true` work?",
+            "port 1: Connection refused. `ssh -oBatchMode=yes 127.0.0.1 true` must work",
         ),
-        (HERE, {"key": "host_key"}, "bakeoff asks for no password"),
-        (HERE, {"known": "/dev/null"}, "Host key verification failed. Run `ssh 127.0.0.1` once and check its key."),
-        (HERE, {"known": "wrong"}, "Host key verification failed. Run `ssh 127.0.0.1` once and check its key."),
+        (HERE, {"key": "host_key"}, "without a password"),
+        (HERE, {"known": "/dev/null"}, "Host key verification failed. `ssh -oBatchMode=yes 127.0.0.1 true` must work"),
+        (HERE, {"known": "wrong"}, "Host key verification failed. `ssh -oBatchMode=yes 127.0.0.1 true` must work"),
     ],
 )
 def test_an_ssh_that_fails_is_one_line(sshd, monkeypatch, host, options, words):

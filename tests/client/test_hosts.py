@@ -1,4 +1,4 @@
-"""Client and servers on hosts of their own: network namespaces of this machine, joined by a link with delay and loss.
+"""Client and servers on separate hosts: network namespaces of this machine, joined by a link with delay and loss.
 
 The client's sshd is at 10.0.0.1 on a plain pair of devices and at 10.1.0.1 on the link; bakeoff runs on the other host.
 """

@@ -1,4 +1,4 @@
-"""A Ray cluster of a head and nodes on this machine, each node with a cache of its own; ends with standard input.
+"""A Ray cluster of a head and nodes on this machine, each node with its own cache; ends with standard input.
 
 `python nodes.py FOLDER NAME...` prints one line of JSON: addresses, process ids of the head's GCS and of every raylet.
 """

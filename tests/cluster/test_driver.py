@@ -226,7 +226,8 @@ def test_a_node_that_cannot_load_is_left_out_while_another_is_ready_or_loads(kin
     message = "disk: full"
     hosts._welcome(bad, worker.Answer(error=kind(message)))
     assert (bad.left_out, good.left_out) == (True, False)
-    assert hosts.listener.notes == [f"node a: {message}", "a is left out from now on"]
+    said = [f"node a: {message}", "a is left out from now on"]
+    assert hosts.listener.take() == [("note", (text,)) for text in said]
     with pytest.raises(SpecError, match="node b: no such option"):
         hosts._welcome(good, worker.Answer(error=SpecError("no such option")))
     good.ready, hosts._waiting = False, {}
@@ -259,7 +260,7 @@ def test_a_node_with_another_binary_options_or_script_is_refused(tmp_path, monke
     assert [each.ready for each in (first, second, third)] == [True, False, True]
     run.epoch(0, 0).finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
     resumed, (first, second, _) = hosts()
-    because = "another file there than here" if "scripts" in changed else "arm A was measured with another binary"
+    because = "another file there than here" if "scripts" in changed else "arm A was measured with another version"
     with pytest.raises(BakeoffError, match=f"node a: .*{because}"):
         resumed._welcome(first, worker.Answer(replace(same, **changed)))
     resumed._welcome(second, worker.Answer(same))

@@ -438,7 +438,7 @@ def test_a_kept_load_is_stale_without_its_run_or_after_days(tmp_path):
         folder = tmp_path / "work" / "load-0123abcd"
         folder.mkdir(parents=True, exist_ok=True)
         owner = Owner(Owner.current(()).boot, process, (), str(kept_for))
-        (folder / OWNER_FILE).write_text(json.dumps(owner.as_json()))
+        owner.write(folder)
         os.utime(folder / OWNER_FILE, (time.time() - age_s,) * 2)
         remove_stale(folder.parent, **given)
         return folder.exists()

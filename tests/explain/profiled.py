@@ -46,6 +46,6 @@ def add_profiles(run, *, cells, epochs=3, seed=1, stacks=STACKS, arms=("A", "B")
         writer = directory.epoch(number, 0)
         for arm, means in zip(arms, (stacks, contender_stacks()), strict=True):
             profiles = {cell: profile(means, rng).model_dump(mode="json") for cell in cells}
-            writer.write_server_gz(arm, PROFILE_FILE, profiles)
+            writer.write_server_json(arm, PROFILE_FILE, profiles)
         started = datetime(2026, 11, 21, 21, number, tzinfo=UTC)
         writer.finish(Outcome(epoch=number, build=0, started_at=started, wall_s=12.0, measured_s=5.0))

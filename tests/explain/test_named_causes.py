@@ -112,7 +112,7 @@ def test_kernel_interrupts_are_no_cause():
 @pytest.mark.parametrize("epochs", [3, 6])
 @pytest.mark.parametrize("restart", [0.0, 0.02, 0.1])
 def test_equal_servers_have_no_part_named(of_runs, epochs, restart):
-    """Of pairs of equal arms, one pretended slower, at most one in 20 has a part named."""
+    """At most one in 20 pairs of equal arms has a part named when one arm is declared slower."""
     rng, runs = np.random.default_rng(3), of_runs(400)
     named = sum(bool(causes(Evidence(counted(), profiles(rng, epochs=epochs, restart=restart)))) for _ in range(runs))
     assert named <= runs / 20

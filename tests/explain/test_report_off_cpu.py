@@ -27,7 +27,7 @@ def add_off_cpu(run, epochs=3, arms=("A", "B")):
         for arm, longer in zip(arms, (0, 200 + number), strict=True):
             waits = {COMMIT: 100 + longer, (SERVING, *BASE, PREEMPTED): 30, SYNC: 70 + longer, CLIENT: 500}
             profile = Profile.of_stacks({s: 1000 * n for s, n in waits.items()}, events=1000, **fields)
-            writer.write_server_gz(arm, PROFILE_FILE, {CELL: profile.model_dump(mode="json")})
+            writer.write_server_json(arm, PROFILE_FILE, {CELL: profile.model_dump(mode="json")})
         started = datetime(2026, 11, 21, 21, number, tzinfo=UTC)
         writer.finish(Outcome(epoch=number, build=0, started_at=started, wall_s=12.0, measured_s=5.0))
 

@@ -13,7 +13,7 @@ COPIED = ("Report: ", "Again: ", "<folder>", "mysql-8.0.15-")  # paths, names of
 def typed(shell):
     """`typed(line)`: what is seen after it was typed.
 
-    With `empty` the cache holds no servers; with `inside` the command has no process of its own.
+    With `empty` the cache holds no servers; with `inside` the command runs in the test's process.
     """
     env = {name: value for name, value in shell.env.items() if name not in ("NO_COLOR", "COLUMNS")}
     env |= {"TERM": "xterm-256color"}

@@ -1,5 +1,5 @@
 """Jobs that people have in their first hours, typed as in test_walk.py: two my.cnf, an allocator, a script and a study
-of their own, figures for a spreadsheet, runs side by side, TPC-C, and sysbench's command line.
+someone wrote, figures for a spreadsheet, runs side by side, TPC-C, and sysbench's command line.
 """
 
 import csv

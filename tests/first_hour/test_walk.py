@@ -34,7 +34,7 @@ def test_what_there_is(walked):
 
 @pytest.mark.server
 def test_slips_are_named_with_a_remedy(walked):
-    """Of an installed server the options are known, so that a slip in one is found."""
+    """The options of an installed server are known, so a typo in one is found."""
     walked(
         "bakeoff mysql:5.7 mysql:8.0",
         "bakeoff doctr",

@@ -15,9 +15,9 @@ from synthetic import HOST, Truth, duel_study, make_run
 from synthetic_history import BEGIN, STEP_AT, history, nights
 
 from bakeoff.errors import ResultsError, SpecError
+from bakeoff.history.compare import compare_series
 from bakeoff.history.history_file import P95, THROUGHPUT, Point
 from bakeoff.history.page import (
-    compare_series,
     github_json,
     history_view,
     lines_of,

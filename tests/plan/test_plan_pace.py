@@ -23,7 +23,7 @@ def test_noisy_cells_get_more_and_the_epoch_takes_as_long():
     shares = shared_seconds(10.0, {"quiet": 1e-6, "middle": 2e-6, "noisy": 4e-6}, turns=2)
     assert shares["quiet"] < shares["middle"] < shares["noisy"]
     assert math.fsum(shares.values()) == pytest.approx(30.0)
-    # Where no bound is touched all cells end up with the same variance within an epoch: rate over seconds.
+    # Unless a bound applies, all cells end up with the same variance within an epoch: rate over seconds.
     assert shares["noisy"] / shares["middle"] == pytest.approx(2.0)
 
 

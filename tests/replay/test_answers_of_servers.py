@@ -165,7 +165,7 @@ def test_tables_that_a_session_has_locked_are_compared(loaded, tmp_path):
     assert (found.executed, found.tables, found.other_tables) == (2, 1, {})
 
 
-def test_statements_of_others_wait_for_a_connection_that_has_tables_locked(loaded, tmp_path):
+def test_nobody_waits_for_a_connection_that_had_tables_locked(loaded, tmp_path):
     """A general log records a statement when it arrives, before it waits. The log may end before the unlock."""
     locked = [
         (7, "LOCK TABLES item WRITE"),

@@ -129,9 +129,8 @@ def test_the_server_refuses_a_read_that_writes_in_both_passes(served, shell, ins
     ] * 20
     lines += ["START TRANSACTION READ WRITE", "SELECT * FROM shop.innocent", "COMMIT", "SELECT * FROM shop.gone"]
     (shell.folder / "log.sql").write_text("".join(f"{line};\n" for line in lines))
-    run, answers, said = replayed(inside, shell, made(shell.folder, shell.folder / "log.sql").name, *map(url, served))
+    run, answers, _ = replayed(inside, shell, made(shell.folder, shell.folder / "log.sql").name, *map(url, served))
     assert {row["sql_errno"] for row in failures(run)} == {1792, 1146}
-    assert "log.capture: queries with a table that no server has (error 1146): 1" in said
     (seen,) = [each for each in answers["digests"].values() if "innocent" in each["text"]]
     assert seen["compared"]["B"]["failed"] == {"A": 21, "B": 21}
     assert [each.query("SELECT COUNT(*) FROM shop.t WHERE id = 4") for each in served] == [[(0,)]] * 2

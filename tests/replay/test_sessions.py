@@ -9,10 +9,10 @@ import pymysql
 import pytest
 from messages import study
 
-from bakeoff.replay import answers, before_epochs
+from bakeoff.replay import before_epochs
 from bakeoff.replay.answer_rules import Answers, Reply
 from bakeoff.replay.answers import AnswersPass
-from bakeoff.replay.sessions import TOO_LONG, Sessions, _Session
+from bakeoff.replay.sessions import _LOCK, TOO_LONG, Sessions, _Session
 from bakeoff.replay.workload import WORKLOAD
 from bakeoff.results import RunDirectory
 from bakeoff.run.epoch_servers import EpochTools
@@ -80,21 +80,11 @@ class Stub:
         monkeypatch.setattr(Sessions, "examined", lambda each, _, sql: (self._reply(each, sql), {}))
         monkeypatch.setattr(Sessions, "explain", lambda *_: ())
         monkeypatch.setattr(Sessions, "in_transaction", lambda *_: self.in_transaction)
-        self.locking = None
-        monkeypatch.setattr(Sessions, "locking", property(lambda _: self.locking))
         monkeypatch.setattr(AnswersPass, "_compare_tables", lambda _: (4, {}))
-        monkeypatch.setattr(Sessions, "close", lambda each, number=None: self._close(each, number))
-
-    def _close(self, sessions, number):
-        self.closed.append((sessions.server.name, number))
-        if number == self.locking:
-            self.locking = None
+        monkeypatch.setattr(Sessions, "close", lambda each, number=None: self.closed.append((each.server.name, number)))
 
     def _reply(self, sessions, sql):
         self.asked.append((sessions.server.name, sql.decode()))
-        word, _, connection = sql.decode().partition(" ")
-        if word in ("LOCK", "UNLOCK"):
-            self.locking = int(connection) if word == "LOCK" else None
         answer = self.replies.get(sessions.server.name, {}).get(sql.decode(), 0)
         if isinstance(answer, int):
             return Reply(errno=answer)
@@ -175,32 +165,10 @@ def test_of_digests_that_a_capture_does_not_keep_apart_reads_are_run_and_their_r
     assert (compared.executed, compared.differences) == (3 - reads_only, {"errors": 1})
 
 
-def in_order(stub, *statements):
-    """Return what the first arm is asked, in order, as `8: SELECT 1`."""
-    split = (each.partition(": ") for each in statements)
-    stub.judge(*({"connection": int(connection), "sql": sql} for connection, _, sql in split))
-    return [sql for arm, sql in stub.asked if arm == "A"]
-
-
-def test_statements_of_others_wait_until_the_tables_are_unlocked(monkeypatch):
-    stub = Stub(monkeypatch)
-    log = "7: LOCK 7; 8: LOCK 8; 9: SELECT 1; 7: SELECT 2; 8: SELECT 3; 7: UNLOCK; 9: SELECT 4; 8: UNLOCK"
-    expected = "LOCK 7; SELECT 2; UNLOCK; LOCK 8; SELECT 3; UNLOCK; SELECT 1; SELECT 4"
-    assert in_order(stub, *log.split("; ")) == expected.split("; ")
-    assert stub.closed == [("A", None), ("B", None)]
-
-
-def test_a_lock_that_the_log_never_gives_back_ends_with_the_log(monkeypatch):
-    stub = Stub(monkeypatch)
-    assert in_order(stub, "7: LOCK 7", "8: LOCK 8", "9: SELECT 1") == ["LOCK 7", "LOCK 8", "SELECT 1"]
-    assert stub.closed == [("A", 7), ("B", 7), ("A", 8), ("B", 8), ("A", None), ("B", None)]
-
-
-def test_a_lock_ends_when_too_many_statements_wait_for_it(monkeypatch):
-    monkeypatch.setattr(answers, "WAITING_BYTES_MAX", 2500)
-    stub = Stub(monkeypatch)
-    log = ["7: LOCK 7", "8: SELECT 1", "8: SELECT 2", "7: SELECT 3", "8: SELECT 4", "7: SELECT 5"]
-    assert in_order(stub, *log) == ["LOCK 7", "SELECT 3", "SELECT 1", "SELECT 2", "SELECT 4", "SELECT 5"]
+def test_a_lock_of_tables_commits_because_one_statement_runs_at_a_time():
+    matches = [bool(_LOCK.match(sql)) for sql in (b"/* app */ lock tables t AS i READ, u WRITE;", b"LOCK TABLE t READ")]
+    assert matches == [True, True]
+    assert not _LOCK.match(b"LOCK TABLES t WRITE; UPDATE t SET n = 1; UNLOCK TABLES")
 
 
 def test_a_session_does_not_end_itself(monkeypatch):
@@ -212,8 +180,6 @@ def test_a_capture_that_is_measured_at_several_speeds_is_compared_once_with_its_
     passes = []
 
     class Pass:
-        without_table = frozenset()
-
         def __init__(self, _servers, _totals, *, capture, limit_s, reads_only, **_):
             passes.append((capture, limit_s, reads_only))
 

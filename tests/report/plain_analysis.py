@@ -1,6 +1,6 @@
 """Make an Analysis by the shortest arithmetic, so that report tests need no statistics.
 
-There is no family and no stopping rule: these tests check what the report does with an Analysis.
+Without a family and a stopping rule: these tests check what the report does with an Analysis.
 """
 
 import math

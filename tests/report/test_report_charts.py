@@ -1,4 +1,4 @@
-"""Charts drawn together and taken apart, small multiples, lines that end at a restart, charts as files."""
+"""Charts drawn together and taken apart, lines that end at a restart, charts as files."""
 
 import re
 import struct
@@ -22,54 +22,36 @@ from bakeoff.stats.model import Analysis, Stop
 
 
 def lines(**fields):
-    """Three epochs of two points each, of one arm, in frames unless said otherwise."""
+    """Three epochs of two points each, of one arm."""
     series = Series(
         name="a", key="arm-0", x=(0.0, 2.0) * 3, y=(10.0, 20.0, 30.0, 40.0, 5.0, 50.0), group=(0, 0, 4, 4, 7, 7)
     )
-    base = {"id": "p", "title": "t", "x_title": "x", "y_title": "y", "x_kind": "frames", "series": (series,)}
+    base = {"id": "p", "title": "t", "x_title": "x", "y_title": "y", "series": (series,)}
     return Panel(**base | fields)
 
 
 def test_every_chart_of_a_report_is_taken_out_of_the_common_drawing_whole(view):
-    drawn = charts.draw(view.panels, dashed=view.dashed)
+    drawn = charts.draw(view.panels)
     assert list(drawn) == [panel.id for panel in view.panels]
     for panel in view.panels:
         svg = ET.fromstring(drawn[panel.id])
         written = [text.text for text in svg.iter("text")]
         assert written.count(panel.x_title) == 1
-        alone = ET.fromstring(charts.draw([panel], dashed=view.dashed)[panel.id]) if panel.id.endswith("-0") else svg
+        alone = ET.fromstring(charts.draw([panel])[panel.id]) if panel.id.endswith("-0") else svg
         assert ET.tostring(alone) == ET.tostring(svg)
     assert charts.draw([]) == {}
 
 
-def test_frames_have_equal_axes_and_no_line_from_one_to_the_next():
-    described = charts.describe(lines(), frozenset())
-    rows, frames = described["datasets"]["p-rows"], described["datasets"]["p-frames"]
-    assert [frame["t"] for frame in frames] == ["epoch 0", "epoch 4", "epoch 7"]
-    points = [row for row in rows if row["y"] is not None]
-    assert len(rows) == 9 and [row["y"] is None for row in rows] == [False, False, True] * 3
-    for number, (row, value) in enumerate(zip(points, (10, 20, 30, 40, 5, 50), strict=True)):
-        frame = frames[number // 2]
-        assert row["y"] - frame["y"] == pytest.approx(value / 50, abs=1e-3)
-        assert row["x"] == pytest.approx(frame["x"] if number % 2 == 0 else frame["x2"], abs=1e-3)
+def test_no_line_goes_from_one_epoch_to_the_next():
+    rows = charts.describe(lines())["datasets"]["p-rows"]
+    assert [row["y"] is None for row in rows] == [False, False, True] * 3
     path = re.search(r'<path d="([^"]*)" stroke="var\(--arm-0\)"', charts.draw([lines()])["p"])[1]
     assert path.count("M") == 3
 
 
-def test_more_than_six_frames_make_two_rows_with_a_y_axis_each():
-    epochs = range(9)
-    series = Series(
-        name="a", key="arm-0", x=(0.0, 1.0) * 9, y=(1.0, 60_000.0) * 9, group=tuple(e for e in epochs for _ in "ab")
-    )
-    drawn = charts.draw([lines(series=(series,))])["p"]
-    written = [text.text for text in ET.fromstring(drawn).iter("text")]
-    assert [text for text in written if text.startswith("epoch")] == [f"epoch {epoch}" for epoch in epochs]
-    assert written.count("0") == written.count("20k") == written.count("60k") == 2
-
-
 def test_a_line_at_one_is_drawn_even_far_from_the_points():
     series = Series(name="a", key="arm-0", x=(0.0, 1.0), y=(1.4, 1.5), tips=("e", "f"))
-    drawn = charts.draw([lines(mark="points", x_kind="linear", y_zero=False, series=(series,), one="1: as fast")])["p"]
+    drawn = charts.draw([lines(mark="points", y_zero=False, series=(series,), one="1: as fast")])["p"]
     svg = ET.fromstring(drawn)
     assert [text.text for text in svg.iter("text")].count("1: as fast") == 1
     assert [line.get("stroke") for line in svg.iter("line")].count("var(--ink)") == 1
@@ -87,11 +69,6 @@ def test_many_arms_differ_in_colour_or_shape_and_only_the_control_is_grey(tmp_pa
     assert len({(charts.css_key(key), charts._shape(key)) for key in keys}) == len(arms) == 18
     assert len({_swatch(arm.slot) for arm in arms}) == 18, "swatches"
     assert [arm.role for arm, key in zip(arms, keys, strict=True) if charts.css_key(key) == "arm-6"] == [Role.CONTROL]
-
-
-@pytest.mark.parametrize(("value", "text"), [(0, "0"), (0.25, "0.25"), (750, "750"), (60_000, "60k"), (1.5e6, "1.5M")])
-def test_values_on_an_axis_are_short(value, text):
-    assert charts._short(value) == text
 
 
 def test_the_report_command_starts_without_what_it_does_not_need():

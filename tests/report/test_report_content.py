@@ -4,16 +4,15 @@ import json
 import math
 import re
 
-import numpy as np
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import HOST, Truth, duel_study, make_run
-from view_parts import folded, panels_of
+from view_parts import panels_of
 
 from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_csv, render_html, render_markdown
 from bakeoff.report.view import Role
-from bakeoff.results import SLICE_SCHEMA, RunDirectory
+from bakeoff.results import SLICE_SCHEMA
 from bakeoff.results.frame import read_parquet, write_parquet
 from bakeoff.spec import Study, parse_server
 from bakeoff.stats.model import Analysis, Flag, FlagKind, Stop
@@ -41,7 +40,7 @@ def test_an_injected_slowdown_is_reported_as_slower(view):
 
 
 def test_every_comparison_has_its_line_in_the_forest_the_control_too(view, analysis):
-    rows = [row for row in view.forest.rows if row.kind != "mean"]
+    rows = view.forest.rows
     assert len(rows) == len(analysis.comparisons)
     assert sum(row.kind == "control" for row in rows) == 6
     for row, comparison in zip(rows, analysis.comparisons, strict=True):
@@ -54,8 +53,8 @@ def test_every_comparison_has_its_line_in_the_forest_the_control_too(view, analy
 
 def test_an_arm_keeps_its_colour_in_every_chart(view):
     keys = {}
-    names = ("threads", "scaling", "time", "warm-up", "epochs", "arm")
-    panels = [panel for name in names for panel in panels_of(view, name) if panel.mark != "stack"]
+    names = ("threads", "time", "epochs", "percentiles")
+    panels = [panel for name in names for panel in panels_of(view, name)]
     for panel in panels:
         for series in panel.series:
             assert keys.setdefault(series.name, series.key) == series.key
@@ -70,15 +69,9 @@ def test_time_charts_hold_the_throughput_of_each_arm(view, analysis):
         assert sum(series.y) / len(series.y) == pytest.approx(means["oltp_point_select/1", arm], rel=0.01)
         assert all(low <= y <= high for low, y, high in zip(series.low, series.y, series.high, strict=True))
         assert len(set(series.group)) == 7
-        for epoch in set(series.group):  # each in its frame, which begins at 0
-            own = [x for x, group in zip(series.x, series.group, strict=True) if group == epoch]
-            assert own == sorted(own) and own[0] < 0.5 < own[-1] < 8
-    assert panel.x_kind == "frames" and panel.x_title == "in each frame 0 to 7.6 seconds"
-
-
-def test_the_end_of_a_long_frame_has_no_exponent(tmp_path):
-    (panel,) = panels_of(view_of(tmp_path, one_cell(control=False), epochs=2, slice_ns=2_400_000_000), "time-")
-    assert panel.x_title == "in each frame 0 to 122 seconds"
+        assert list(series.x) == sorted(series.x) and series.x[-1] < 7 * 8
+    assert panel.x_title == "seconds of measuring, epochs joined"
+    assert len(panel.boundaries) == 6
 
 
 def test_at_most_twelve_evenly_spaced_epochs_are_drawn_and_a_note_says_so(tmp_path):
@@ -86,18 +79,10 @@ def test_at_most_twelve_evenly_spaced_epochs_are_drawn_and_a_note_says_so(tmp_pa
     (panel,) = panels_of(view, "time")
     assert {series.group for series in panel.series} == {panel.series[0].group}
     assert sorted(set(panel.series[0].group)) == [0, 3, 5, 8, 11, 14, 16, 19, 22, 25, 27, 30]
-    page = render_html(view)
-    assert "At most 12 of 31 epochs are drawn, evenly chosen." in page and page.count(">epoch 27</text>") == 5
+    assert "At most 12 of 31 epochs are drawn, evenly chosen." in render_html(view)
 
 
-def test_every_part_that_leaves_out_cells_says_so(tmp_path, monkeypatch):
-    warm_up = RunDirectory.warm_up
-
-    def of_six_cells(run, *columns):
-        found = warm_up(run, *columns)
-        return found.with_columns(cell=np.array([f"w/{at % 6}" for at in range(len(found))], dtype=object))
-
-    monkeypatch.setattr(RunDirectory, "warm_up", of_six_cells)
+def test_every_part_that_leaves_out_cells_says_so(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=tuple(range(1, 14)), control=False)
     third = study.arms[1].model_copy(update={"name": "C", "label": "mysql:9"})
     view = view_of(tmp_path, study.model_copy(update={"arms": (*study.arms, third)}), epochs=2, blocks=2)
@@ -105,16 +90,15 @@ def test_every_part_that_leaves_out_cells_says_so(tmp_path, monkeypatch):
     drawn = "Drawn: the 12 of 13 cells with the largest differences."
     said = {title: " ".join([each.note, *(getattr(part, "note", "") for part in each.parts)])
             for title, each in sections.items()}  # fmt: skip
-    for title in ("Every epoch", "Latency", "Processors, while each arm alone was loaded"):
+    for title in ("Every epoch", "Latency"):
         assert drawn in said[title], title
-    assert "Drawn: the first 4 of 6 cells." in said["Warm-up"]
     assert "Shown: the first 12 of 13 cells." in said["All pairs"]
     page = render_html(view)
-    assert page.count(drawn) == 4 and "Shown: the first 12 of 13 cells." in render_markdown(view)
+    assert page.count(drawn) == 3 and "Shown: the first 12 of 13 cells." in render_markdown(view)
 
 
 def test_thinning_out_keeps_sums(run):
-    from bakeoff.report.context import cell_times
+    from bakeoff.report.performance import cell_times
 
     slices = run.slices()
     bins = cell_times(slices, ("oltp_read_only/4",))["oltp_read_only/4"]
@@ -270,8 +254,6 @@ def test_requested_and_other_differences_are_kept_apart(view):
     assert asked["innodb_flush_method"] == ["—", "fsync", "—"]
     assert asked["data: collation"][0] == "utf8mb4_general_ci"
     assert [row.values[0].text for row in view.tables["undeclared"].rows] == ["character_set_server", "log_bin"]
-    (others,) = folded(view, "Other variables")
-    assert "log_bin" not in [row.values[0].text for row in others.rows]
     assert "SETTINGS" in [status.word for status in view.statuses]
 
 
@@ -344,14 +326,10 @@ def test_a_remote_server_without_process_facts_is_fine(tmp_path):
         hidden = {name: math.nan for name in slices.columns if name.startswith("server_")}
         path.write_bytes(write_parquet(slices.with_columns(**hidden), SLICE_SCHEMA))
         path.with_name("SHA256SUMS").unlink()
-    for path in run.path.glob("epochs/*/host.parquet"):
-        samples, schema = read_parquet(path.read_bytes())
-        path.write_bytes(write_parquet(samples.rows(slice(0)), schema))
     analysis = plain_analysis(run, run.study())
     bare = {"server_cpu_ns_per_event": None, "server_read_bytes_per_event": None, "server_write_bytes_per_event": None}
     arms = tuple(summary.model_copy(update=bare) for summary in analysis.arms)
     view = build_view(run, analysis.model_copy(update={"arms": arms}))
-    assert panels_of(view, "host") == []
     assert "server CPU" not in view.tables["costs"].columns
     render_html(view)
 

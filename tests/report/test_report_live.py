@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from bakeoff.report.live import JsonLinesLive, PlainLive, QuietLive, RichLive, interval_strip, live_for
-from bakeoff.stats.model import Interval
+from bakeoff.report.live import JsonLinesLive, PlainLive, QuietLive, RichLive, live_for
 
 
 def report_everything(live, analysis):
@@ -79,25 +78,18 @@ def test_the_live_view_fits_the_terminal(run, analysis, columns):
     assert any("165,400 / 165,400" in line for line in lines)
 
 
-@pytest.mark.parametrize("columns", [60, 130])
-@pytest.mark.parametrize("height", [4, 8, 12, 40])
-def test_a_low_terminal_still_shows_stage_bars_and_time_left(run, analysis, columns, height):
-    size = {"width": columns, "height": height}
-    live = RichLive(run.study(), Console(file=io.StringIO(), force_terminal=True, color_system=None, **size))
+def test_a_low_terminal_still_shows_stage_bars_and_time_left(run, analysis):
+    live = RichLive(run.study(), Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None))
     live.stage("measuring")
     live.epoch_finished(0, analysis.comparisons, 30.0, 240.0)
     for label in ("mysql:5.7 rows", "mysql:8.0 rows"):
         live.progress(label, 100, 400, "rows")
-    shown = Console(file=io.StringIO(), record=True, **size)
+    shown = Console(file=io.StringIO(), record=True, width=80)
     shown.print(live._render())
     lines = shown.export_text().splitlines()
-    assert len(lines) <= max(height - 1, 4)
-    assert lines[-3].startswith("mysql:5.7 rows") and lines[-2].startswith("mysql:8.0 rows")
-    assert "measuring" in lines[-1] and "about 4 min left" in lines[-1]
-    if height > 4:
-        more = [int(line.split()[2]) for line in lines if line.startswith("… and ")]
-        assert sum("×" in line for line in lines) + sum(more) == len(analysis.comparisons)
-        assert bool(more) == (height < 40)
+    assert lines[1].startswith("mysql:5.7 rows") and lines[2].startswith("mysql:8.0 rows")
+    assert "measuring" in lines[3] and "about 4 min left" in lines[3]
+    assert live._live.vertical_overflow == "ellipsis"
 
 
 def test_a_label_cannot_send_escape_codes(run):
@@ -136,7 +128,7 @@ def test_a_terminal_shows_ratio_throughput_and_time_left(run, analysis):
         shown = Console(file=io.StringIO(), width=130, record=True)
         shown.print(live._render())
         text = shown.export_text()
-    assert "oltp_point_select/1" in text and "├" in text and "●" in text
+    assert "oltp_point_select/1" in text and "0.8" in text
     assert "measuring oltp_read_only/4" in text and "time left unknown" in text
     assert "discarded" in out.getvalue()
     assert not live._live.is_started
@@ -152,20 +144,6 @@ def test_many_threads_may_report_at_once(run):
         thread.join()
     lines = out.getvalue().splitlines()
     assert len(lines) == 400 and all(line.split("] ")[1].startswith("line ") for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("low", "mean", "high", "expected"),
-    [
-        (None, -0.1, None, "          ●    │               "),
-        (-0.1, -0.04, 0.0, "          ├──●─┤               "),
-        (-0.1, -0.04, 0.02, "          ├──●─┼┤              "),
-        (-0.9, 0.1, 0.9, "◂──────────────┼────●─────────▸"),
-    ],
-)
-def test_the_strip_keeps_its_axis(low, mean, high, expected):
-    # 31 columns from -0.3 to 0.3: 0.02 each, equality in the middle.
-    assert interval_strip(mean, Interval(low=low, high=high), 0.3) == expected
 
 
 def test_a_note_is_printed_above_the_view_whenever_it_comes(run, monkeypatch):

@@ -1,6 +1,6 @@
 """Find parts of a report's sections."""
 
-from bakeoff.report.view import Bars, Charts, Fold, Panel, ReportView
+from bakeoff.report.view import Charts, Panel, ReportView
 
 
 def parts_of(view: ReportView, kind: type) -> list:
@@ -11,12 +11,3 @@ def parts_of(view: ReportView, kind: type) -> list:
 def panels_of(view: ReportView, name: str = "") -> list[Panel]:
     """Return the charts whose id begins with `name`."""
     return [panel for charts in parts_of(view, Charts) for panel in charts.panels if panel.id.startswith(name)]
-
-
-def bars_of(view: ReportView) -> list:
-    return [bar for bars in parts_of(view, Bars) for bar in bars.bars]
-
-
-def folded(view: ReportView, name: str) -> list:
-    """Return the contents of folds whose title begins with `name`."""
-    return [fold.content for fold in parts_of(view, Fold) if fold.title.startswith(name)]

@@ -15,6 +15,7 @@ from messages import outcome, slice_message, study
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import plan_study
 from bakeoff.results import RunDirectory, list_runs, manifest, open_run, runs_root
+from bakeoff.results.frame import read_parquet
 from bakeoff.spec import Workload, parse_server
 
 
@@ -94,7 +95,7 @@ def test_what_was_written_is_read_back(tmp_path):
     assert json.loads(epoch.slices["errors"][0]) == {"1213": 2}
     assert epoch.histograms[0]["operation"] == "event"
     assert epoch.variables == {"A'": {"version": "5.7.22"}}
-    samples = run.host_samples(0)
+    samples, _ = read_parquet((run.path / "epochs/000/host.parquet").read_bytes())
     assert samples["user"].tolist() == [0.5] and samples["rss_bytes:A'"].tolist() == [7]
     assert np.isnan(samples["steal"]).all()
 
@@ -108,7 +109,7 @@ def test_the_checksums_say_what_an_epoch_has(tmp_path):
     writer.failures.extend([{"cell": "oltp_read_only/4", "arm": "A", "failures": [failed]}])
     writer.finish(outcome())
     sums = run.path / "epochs/000/SHA256SUMS"
-    for read, name in ((run.failures, "failures.json"), (lambda _: run.warm_up(), "warm-up.parquet")):
+    for read, name in ((run.failures, "failures.json"), (lambda _: run.slices(), "slices.parquet")):
         path, whole = sums.with_name(name), sums.with_name(name).read_bytes()
         assert len(read(0)) == 1
         path.unlink()
@@ -120,7 +121,7 @@ def test_the_checksums_say_what_an_epoch_has(tmp_path):
         path.write_bytes(whole)
     kept = sums.read_bytes()
     sums.write_text("")
-    for read in (run.failures, lambda _: run.warm_up(), lambda _: run.slices(), run.histograms, run.host_samples):
+    for read in (run.failures, lambda _: run.slices(), run.histograms):
         with pytest.raises(ResultsError, match="its checksum is not the one in SHA256SUMS"):
             read(0)
     sums.write_text("\n".join(line for line in kept.decode().splitlines() if "failures" not in line) + "\n")
@@ -291,7 +292,7 @@ def test_another_format_version_gives_one_clear_line(tmp_path, version):
         ("epochs/000/outcome.json", b"{}"),
         ("epochs/000/slices.parquet", b"PAR1 no"),
         ("epochs/000/histograms.jsonl", b"{\n"),
-        ("epochs/000/host.parquet", None),
+        ("epochs/000/histograms.jsonl", None),
     ],
 )
 def test_a_damaged_file_is_named_in_one_line(tmp_path, name, content):
@@ -303,7 +304,7 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, name, content):
         (run.path / name).write_bytes(content)
     with pytest.raises(ResultsError) as caught:
         opened = open_run(run.path)
-        opened.manifest(), opened.study(), list(opened.load_epochs()), opened.host_samples(0)
+        opened.manifest(), opened.study(), list(opened.load_epochs())
     assert Path(name).name in str(caught.value) and "\n" not in str(caught.value)
 
 

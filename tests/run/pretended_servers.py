@@ -36,7 +36,7 @@ class Pool:
 
 
 class Starting(Pool):
-    """Its servers start."""
+    """Let the servers start."""
 
     def start_all(self, _servers):
         pass

@@ -126,7 +126,7 @@ def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):
 
 
 def test_rows_beside_a_running_server_are_the_same_whatever_the_seed(monkeypatch, pretended):
-    """Its tables of an earlier run are used as they are, and a server of bakeoff's own must be given the same rows."""
+    """A running server's tables are reused, so a server that bakeoff starts must get the same rows."""
     monkeypatch.setattr(loading, "_has_tables", lambda *_: False)
     monkeypatch.setattr(loading, "check_data", lambda *_: None)
     url = parse_server("mysql://root@localhost/")

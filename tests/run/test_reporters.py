@@ -10,7 +10,7 @@ from bakeoff.stats.progress import Listener
 
 @pytest.mark.parametrize(("open_loop", "expected"), [(False, 100 / 0.6), (True, 100.0)])
 def test_it_is_that_of_the_report(open_loop, expected):
-    """Of two connections one had work for a second and the other for 0.2 s; a schedule counts the whole slice."""
+    """One of two connections had work for a second and the other for 0.2 s; a schedule counts the whole slice."""
     said = []
     listener = Listener()
     listener.throughput = lambda _cell, arm, per_s: said.append((arm, per_s))

@@ -146,7 +146,7 @@ DECLARING = 'sysbench.cmdline.options = { %s = {"", "0"} }\nfunction prepare() e
 
 
 def own_study(folder, declared, **data):
-    """Of a script that declares one option, or none."""
+    """For a script that declares one option, or none."""
     script = folder / "own.lua"
     script.write_text(DECLARING % declared if declared else "function prepare() end function event() end")
     arms = tuple(Arm(name=n, label=n, server=parse_server("mysql:8.0.15"), data=Data(**data)) for n in "AB")

@@ -25,7 +25,6 @@ from bakeoff.run import own_data, study_run
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
-from bakeoff.run.resume import read_before
 from bakeoff.run.study_run import StudyRun, ThisMachine
 from bakeoff.search import added_arms, guilty
 from bakeoff.search.added_arms import Joining
@@ -194,7 +193,7 @@ def test_a_build_that_cannot_be_installed_is_passed_over(tmp_path, monkeypatch):
     plan = plan_study(study, overhead_s=5, load_s=5)
     run = RunDirectory.create(tmp_path, study)
     tools = EpochTools(study, (), None, {}, QuietLive(), threading.Event(), at_once=2)
-    machine = ThisMachine(tools, run, Joining(None, None, run, read_before(run)))
+    machine = ThisMachine(tools, run, Joining(None, None, run))
     joined = study.model_copy(update={"arms": (*study.arms, study.question.builds[1])})
     machine.join(joined)
     settled = frozenset((cell.name, study.arms[1].name) for cell in plan.cells)
@@ -239,7 +238,7 @@ def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path
     setups = tuple(ArmSetup(arm) for arm in study.arms)
     snapshots = {(setup.load_key, 0): None for setup in setups if setup.arm.name != "B"}
     tools = EpochTools(study, setups, None, snapshots, QuietLive(), threading.Event(), at_once=2)
-    machine = ThisMachine(tools, run, Joining(None, Loading(clock), run, read_before(run), before))
+    machine = ThisMachine(tools, run, Joining(None, Loading(clock), run, before))
     went_on = StudyRun(study, run, machine, QuietLive(), threading.Event(), 100.0, builds=1, at_once=2)
     for number in range(2):  # the second finds it loaded
         machine.begin(EpochOrder(plan, epoch_draft(plan, study, number)))

@@ -62,14 +62,13 @@ def test_before_it_is_measured_the_settings_and_the_command_are_said(tmp_path):
 
 
 @pytest.mark.parametrize("lost", [DOCUMENT, "analysis.json"])
-def test_an_unfinished_search_is_said_to_be_one(tmp_path, lost):
+def test_an_unfinished_search_counts_as_none(tmp_path, lost):
     """A run that was killed has no `attribution.json`; one that was ended before its first epoch has no analysis."""
     run, analysis = slower(tmp_path)
     below = with_search(run, analysis)
     (below.path / lost).unlink()
     view = build_view(run, analysis)
-    text = render_markdown(view)
-    assert "large sort buffer to small one: the search among their settings is unfinished" in text
+    assert f"`bakeoff explain {run.name} --attribute`" in render_markdown(view)
     assert "settings-A-B" not in view.tables
 
 

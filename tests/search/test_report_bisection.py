@@ -59,7 +59,7 @@ def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
     assert rows[0] == ["build A", "good", "8", "–"] and rows[2][3] == "> 99.9%"
     assert view.conditions and view.conditions in render_html(view)
     assert view.verdicts == () and answer in html.unescape(render_html(view).replace("<wbr>", ""))
-    assert list(published_charts(view)) == ["time-0"], "there is no chart of verdicts"
+    assert list(published_charts(view)) == ["time-0"], "no chart of verdicts"
     document = json.loads(render_json(view))
     assert document["bisection"]["named"] == ["build C"] and "gate" not in document
 

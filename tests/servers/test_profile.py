@@ -93,7 +93,7 @@ def test_tls_follows_the_connection():
     assert settings("mysql", "9.7.4").options["tls_version"] == ""
     assert "skip_ssl" not in settings("mysql", "5.5.9").options
     assert "skip_ssl" not in settings("mysql", "8.0.15", tls=True).options
-    asked = settings("mysql", "8.0.15", ",skip_ssl=0").options
+    asked = settings("mysql", "8.0.15", ",ssl=1").options
     assert "skip_ssl" not in asked and asked["ssl"] == "1"
 
 

@@ -122,53 +122,16 @@ def test_outlier():
     assert diagnostics.outlier_flag(points([0, 0, 0, 0, 9])) is None  # five are too few to say
 
 
-def test_two_kinds_of_restart():
-    rng = np.random.default_rng(3)
-    values = np.where(np.arange(10) % 3 == 0, 0.05, 0.0) + rng.normal(0, 0.002, 10)
-    assert str(diagnostics.bimodal_flag(points(values))).startswith("UNSTABLE: the epochs form two groups of 6 and 4")
-    assert diagnostics.bimodal_flag(points([0.2] * 9)) is None
-    assert diagnostics.bimodal_flag(points([0, 0, 1, 1])) is None
-
-
-def test_equal_values_do_not_come_in_two_kinds_by_rounding():
-    equal = np.random.default_rng(7).normal(0, 0.01, 100)
-    flags = [diagnostics.bimodal_flag(points([value] * 12)) for value in equal]
-    flags += [diagnostics.bimodal_flag(points([value] * 11 + [np.nextafter(value, 1)])) for value in equal]
-    assert flags == [None] * 200
-
-
-def test_shape_flags_are_rare_on_normal_values():
+def test_outlier_flags_are_rare_on_normal_values():
     rng = np.random.default_rng(4)
     for n in (6, 9, 20):
         samples = [points(row) for row in rng.normal(0, 1, (1500, n))]
-        for flag in (diagnostics.outlier_flag, diagnostics.bimodal_flag):
-            assert sum(flag(sample) is not None for sample in samples) < 1500 * 0.02
-
-
-def bimodal_quantiles(rng, *, runs, sizes):
-    """Simulate the 99 % quantile, for normal values, of the variance that the best split in two groups explains."""
-    quantiles = {}
-    for n in sizes:
-        x = np.sort(rng.standard_normal((runs, n)), axis=1)
-        x -= x.mean(axis=1, keepdims=True)
-        left = np.arange(2, n - 1)
-        sums = np.cumsum(x, axis=1)[:, left - 1]
-        between = sums**2 / left + sums**2 / (n - left)
-        quantiles[n] = float(np.quantile(between.max(axis=1) / (x**2).sum(axis=1), 0.99))
-    return quantiles
-
-
-def test_bimodal_table_is_the_simulated_one():
-    sizes = (6, 10, 20)
-    simulated = bimodal_quantiles(np.random.default_rng(5), runs=20_000, sizes=sizes)
-    table = dict(zip(diagnostics._BIMODAL_N, diagnostics._BIMODAL_SHARE, strict=True))
-    for n in sizes:
-        assert simulated[n] == pytest.approx(table[n], abs=0.004)
+        assert sum(diagnostics.outlier_flag(sample) is not None for sample in samples) < 1500 * 0.02
 
 
 def test_no_epochs_no_flags():
     assert diagnostics.carry_over([]).bias is None and diagnostics.trend([]) is None
-    assert diagnostics.outlier_flag(()) is None and diagnostics.bimodal_flag(()) is None
+    assert diagnostics.outlier_flag(()) is None
     assert diagnostics.build_effect(()) is None and math.isclose(len(diagnostics.build_flags([])), 0)
 
 

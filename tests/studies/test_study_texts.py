@@ -221,7 +221,7 @@ def test_a_workload_without_the_option_is_reported(shell, inside):
     )
     ran = inside("plan", "my.yaml")
     assert ran.code == 2
-    assert "my.yaml:4: " in ran.complaint
+    assert "my.yaml:3: factors.content" in ran.complaint
     assert "bulk_insert: it has no option content" in ran.complaint
 
 

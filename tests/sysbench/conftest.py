@@ -69,7 +69,7 @@ def original():
 
 
 class Server:
-    """The session's MySQL, with a database of its own for these tests."""
+    """The session's MySQL, with a separate database for these tests."""
 
     def __init__(self, box: dict[str, object]) -> None:
         self.socket = str(box["socket"])

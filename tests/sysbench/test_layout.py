@@ -66,7 +66,7 @@ def both(ours, original):
 def test_the_output_is_that_of_the_original(both, arguments):
     mine, theirs = both(arguments)
     for _ in range(2):
-        # Where the last interval's line falls beside the end is a race in both programs, lost on a busy machine.
+        # Whether the last interval's line comes before the end is a race in both programs, lost on a busy machine.
         if masked(mine.out) == masked(theirs.out):
             break
         mine, theirs = both(arguments)

@@ -130,7 +130,7 @@ def test_events_that_were_due_are_remarked_on_when_asked_for(slept):
 
 
 def test_warm_up_leaks_nowhere(slept):
-    """None of the fast events may be counted."""
+    """Fast events must not be counted."""
     result = result_of(slept("warm-up"))
     assert result["latency_ms"]["min"] >= 49
     assert result["events"] <= 45

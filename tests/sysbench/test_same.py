@@ -537,7 +537,7 @@ def test_what_is_the_originals_is_left_to_it(ours, original, tmp_path):
 
 
 def test_every_row_is_compared():
-    """Names of options and of the API that say *same* stand in a case of these files."""
+    """Options and API names marked *same* appear in a case of these files."""
     cases = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
     cases += "".join(file.read_text() for file in Path(__file__).parent.glob("scripts/*.lua"))
     missing = []

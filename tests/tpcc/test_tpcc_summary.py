@@ -8,7 +8,7 @@ from tpcc_epochs import CELL, epoch_of
 
 from bakeoff.results.frame import Frame
 from bakeoff.tpcc.results import Judgement, tpcc_summaries
-from bakeoff.tpcc.sections import _sets_table, _transactions_table
+from bakeoff.tpcc.sections import _transactions_table
 
 DECKS = {"new_order": 10_000, "payment": 10_000, "order_status": 1_000, "delivery": 1_000, "stock_level": 1_000}
 MS = 1_000_000
@@ -113,18 +113,3 @@ def test_a_type_that_nothing_ran_of_has_no_percentiles_in_the_report():
     assert {row.values[0].text: row.values[2].text for row in table.rows} == {
         "New-Order": "2 ms", "Payment": "2 ms", "Order-Status": "n/a", "Delivery": "n/a", "Stock-Level": "n/a",
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(("epochs", "says"), [(4, "4 choices, "), (100, "4,960 choices, ")])
-def test_the_number_of_choices_of_three_sets_is_said(epochs, says):
-    rates = dict.fromkeys(range(epochs), 100.0)
-    context = SimpleNamespace(
-        cells_planned=[SimpleNamespace(name=CELL, script="tpcc")],
-        primary=[SimpleNamespace(cell=CELL, contender="B", baseline="A", estimate=None)],
-        epoch_rates={(CELL, "A"): rates, (CELL, "B"): rates},
-        labels={"B": "mysql:8.0"},
-        slots={"B": 1},
-        cell_title=str,
-    )
-    (row,) = _sets_table(context).rows
-    assert row.values[2].sub == f"{says}median 1.00"

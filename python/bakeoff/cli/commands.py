@@ -8,20 +8,13 @@ from typing import Any
 import click
 
 COMPARE, RESULTS, MACHINE = "Compare servers", "Look at results", "Servers and this machine"
-"""Headings of the list of commands."""
-
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
-
-
 _SECTIONS = ("Arguments", "Workload", "Data", "Connection", "Servers", "Length", "Cluster", "Output", "Options")
 
 
 @dataclass(frozen=True)
 class CommandSource:
-    """Where a command is defined, its line in the list of commands, and the heading above it.
-
-    A feature lists its own as `COMMANDS` in its `commands.py`.
-    """
+    """Where a command is defined, its line in the list of commands, and the heading above it."""
 
     module: str
     name: str
@@ -45,8 +38,6 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A command with subcommands."""
-
     command_class = Command
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 — click's own

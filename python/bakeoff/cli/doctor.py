@@ -116,7 +116,6 @@ def _prove(findings: list[Finding], server: str | None, seed: int, threads: int,
 
 
 def _newest_here() -> str | None:
-    """Return the newest installed MySQL, else the newest installed server."""
     here = [entry for entry in Catalog.load().entries if is_installed(entry)]
     newest = max(here, key=lambda entry: (entry.flavour == "mysql", entry.numbers), default=None)
     return f"{newest.flavour}:{newest.version}" if newest else None

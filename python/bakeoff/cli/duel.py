@@ -18,8 +18,6 @@ from bakeoff.spec.study import OptionValue
 
 
 class DuelOptions(Frozen):
-    """The servers of a duel, and what is special about it."""
-
     servers: Annotated[
         list[str], Argument("The baseline first: mysql:5.7 mysql:8.0,innodb_flush_method=fsync …", "SERVER")
     ]
@@ -127,7 +125,6 @@ def parse_servers(texts: list[str], command: str) -> list[ServerSpec]:
 
 
 def data_and_connection(options: DataOptions) -> tuple[OwnData, Data, Connection]:
-    """Look at what `--data` names, and apply the options of tables and connection."""
     own = own_data(options.data) if options.data else OwnData()
     settings = options.settings() | ({"data": own.source} if own.source else {})
     for name, value in settings.items():
@@ -138,7 +135,6 @@ def data_and_connection(options: DataOptions) -> tuple[OwnData, Data, Connection
 
 
 def workloads_of(options: WorkloadOptions) -> tuple[Workload, ...]:
-    """Return the workloads that were named, with the options of their scripts."""
     parsed = _parse_options(options.option)
     warehouses = options.warehouses
     try:

@@ -60,8 +60,10 @@ def print_list(kind: Kind, output: Format, *, name: str | None = None, runs: Pat
     if not rows:
         click.echo(f"no {kind} yet" if name is None else f"{name} declares no options")
         return
-    if console().is_terminal and kind in _SHORTER:
-        rows = [_SHORTER[kind](place, row) for place, row in enumerate(rows)]
+    if console().is_terminal and kind is Kind.RUNS:
+        rows = [_short_run(place, row) for place, row in enumerate(rows)]
+    elif console().is_terminal and kind is Kind.SERVERS:
+        rows = [row | {"from": row["from"].partition(":")[0]} for row in rows]
     columns = [column for column in rows[0] if column != "options"]
     print_table(columns, [[_cell(row[column]) for column in columns] for row in rows])
 
@@ -74,12 +76,6 @@ def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
     if isinstance(value, list):
         return ",".join(value)
     return "" if value is None else str(value)
-
-
-def _short_server(_: int, server: dict[str, Any]) -> dict[str, Any]:
-    """Leave out names of files and packages: `maven`, `debian sid`."""
-    found = re.match(r"debian \w+|\w+", server["from"])
-    return server | {"from": found[0] if found else ""}
 
 
 def _short_run(before: int, run: dict[str, Any]) -> dict[str, Any]:
@@ -169,10 +165,6 @@ def _runs(root: Path | None) -> list[dict[str, Any]]:
         }
         for run in list_runs(root)
     ]
-
-
-_SHORTER = {Kind.SERVERS: _short_server, Kind.RUNS: _short_run}
-"""Make rows fit into 80 columns."""
 
 
 # ---- delete runs, and what the cache of servers can do without -------------------------------------------------------

@@ -5,9 +5,7 @@ import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Container
-from contextlib import suppress
-from difflib import get_close_matches
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -18,9 +16,6 @@ from bakeoff import features
 from bakeoff.cli.commands import MACHINE, RESULTS, Commands, CommandSource
 from bakeoff.errors import BakeoffError, ExitCode, ServerError, SpecError
 from bakeoff.units import visible
-
-_SYSBENCH_NAMES = {"mysql_db": "--database", "rand_seed": "--seed", "time": "--budget", "warmup_time": "--warm-up"}
-_SYSBENCH_ACCESS = ("mysql_socket", "mysql_host", "mysql_port", "mysql_user", "mysql_password")
 
 _COMMANDS = {
     "duel": CommandSource("bakeoff.cli.duel", "duel", "Compare servers: which is faster, and by how much."),
@@ -53,7 +48,6 @@ def sysbench(context: click.Context) -> None:
 
 @cache
 def app() -> Commands:
-    """The `bakeoff` command with the commands of the core and of the features that are installed."""
     sources = dict(_COMMANDS)
     for module in features.parts("commands"):
         sources |= module.COMMANDS
@@ -84,7 +78,6 @@ def _print_version() -> None:
 
 
 def _install_completion() -> None:
-    """Write the shell's completion script to where it looks for it."""
     shell = Path(os.environ.get("SHELL", "")).name
     places = {
         "bash": ".local/share/bash-completion/completions/bakeoff",
@@ -137,36 +130,14 @@ def run(arguments: list[str]) -> int:
 def _in_a_line(message: str, context: click.Context | None) -> str:
     """Turn a message of click into sentences on one line, with the word that was probably meant."""
     text = re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", " ".join(message.split()))
-    text = re.sub(r"x>=(\d+)", r"at least \1", text)
-    taken = {name for each in context.command.params for name in each.opts} if context else set()
-    unknown = re.match(r"No such option:? '?--([\w-]+)'?", text) if "--option" in taken else None
-    if unknown and (instead := _remedy_of_sysbench(unknown[1].replace("-", "_"), taken)):
-        return f"{unknown[0]}. {instead}"
-    text = re.sub(r" \(Possible options: (.+)\)$", r". Did you mean \1?", text)
+    text = re.sub(r"x>=(\d+)", r"at least \1", text).removesuffix(".")
+    text = re.sub(r" \((Did you mean .+\?)\)$", r" \1", text)
     text += "" if text.endswith((".", "?")) else "."
-    if choice := re.search("'(.*)' is not one of ('.*')", text):
-        near = get_close_matches(choice[1], re.findall("'(.*?)'", choice[2]), n=1)
-        text += f" Did you mean {near[0]}?" if near else ""
+    if context and text.startswith("No such option") and any(each.name == "option" for each in context.command.params):
+        text += " An option of the script is written -o NAME=VALUE."
     if re.match("No such command '[a-z]+:", text):
         text += " Write bakeoff duel SERVER SERVER."
     return text
-
-
-def _remedy_of_sysbench(name: str, taken: Container[str]) -> str:
-    """Say what to write instead of an option of sysbench or its scripts; empty for any other."""
-    from bakeoff.engine import describe_workloads
-    from bakeoff.run.measuring import ELSEWHERE, RAND
-
-    if name in _SYSBENCH_ACCESS:
-        return "Name a running server, mysql://USER@HOST:PORT/?socket=PATH, and set MYSQL_PWD."
-    if (meant := _SYSBENCH_NAMES.get(name)) in taken:
-        return f"Write {meant}."
-    if name in ELSEWHERE:
-        return ELSEWHERE[name]
-    of_scripts: set[str] = set()
-    with suppress(BakeoffError):  # the engine is missing
-        of_scripts = {option["name"] for workload in describe_workloads() for option in workload["options"]}
-    return f"Write -o {name}=VALUE." if name in of_scripts.union(RAND) else ""
 
 
 def _complain(message: str, log_tail: str = "") -> None:

@@ -23,10 +23,7 @@ from bakeoff.spec.fields import Argument, Frozen, Option
 
 
 class Take:
-    """Which fields of a model a command has as options: these, or all.
-
-    `shown` are words for their default in place of the model's; `defaults` are other values, as a user would type them.
-    """
+    """Which fields of a model a command has as options; `shown` and `defaults` replace the model's defaults."""
 
     def __init__(self, *names: str, shown: str = "", **defaults: str) -> None:
         self.names, self.shown, self.defaults = names, shown, defaults
@@ -43,10 +40,7 @@ class _Field:
 
 
 def command(*, into: Group | None = None, name: str | None = None) -> Callable[[Callable[..., Any]], Command]:
-    """Make a command of a function; `into` adds it to a group of commands.
-
-    The function receives a value for each of its parameters. It returns an exit code, or None for 0.
-    """
+    """Make a command of a function; `into` adds it to a group. The function returns an exit code, or None for 0."""
 
     def make(function: Callable[..., Any]) -> Command:
         hints = get_type_hints(function, include_extras=True)
@@ -150,8 +144,6 @@ class _Option(click.Option):
 
 
 class _Argument(click.Argument):
-    """An argument with a line in the help: its name and its text."""
-
     section = "Arguments"
     record = ("", "")
 
@@ -170,8 +162,6 @@ class _Words(click.Choice[str]):
 
 
 class _Parsed(click.ParamType[Any]):
-    """Text that a parser reads; its errors name the option."""
-
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name, self.parse = name, parse
 
@@ -222,7 +212,6 @@ def _shown(default: Any) -> str:  # noqa: ANN401
 
 
 def _without_none(kind: Any) -> tuple[Any, bool]:  # noqa: ANN401
-    """Return the type without None, and whether it allowed None."""
     if get_origin(kind) not in (Union, types.UnionType):
         return kind, False
     (kind,) = (each for each in get_args(kind) if each is not type(None))

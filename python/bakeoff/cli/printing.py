@@ -20,10 +20,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, grouped: bool = False) -> None:
-    """Print a table; `grouped` prints a name that begins several rows only once.
-
-    In a pipe tables have no frame, and an empty cell is `-`, so that fields can be counted.
-    """
+    """Print a table. In a pipe it has no frame, and an empty cell is `-`, so that fields can be counted."""
     page = console()
     if not page.is_terminal:
         for line in _piped([columns, *rows]):
@@ -68,7 +65,5 @@ def _piped(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 class _Console(Console):
-    """A console that makes hidden characters visible."""
-
     def render_str(self, text: str, **style: Any) -> Text:  # noqa: ANN401 — Rich's own
         return super().render_str(visible(text), **style)

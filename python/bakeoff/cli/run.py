@@ -20,7 +20,7 @@ from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
-from bakeoff.report.context import Finish, question_of
+from bakeoff.report.context import question_of
 from bakeoff.report.live import live_for
 from bakeoff.report.markdown import objection, publish
 from bakeoff.report.view import ReportView
@@ -40,27 +40,18 @@ from bakeoff.stats.stopping import control_name
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is shown and where it is stored.
-
-    Attributes:
-        passwords: by arm name; never written anywhere. Those not in it come from MYSQL_PWD or ~/.my.cnf.
-        publish: also write the files to be published, and fail when the control does not hold.
-        fail_on: what makes the exit code 1.
-        samples: a replay's statements with their literals, by digest; empty unless they may be shown.
-        explaining: how differences are explained; None if they are not.
-        cluster: the nodes that measure; None for this machine.
-    """
+    """How a run is shown and where it is stored."""
 
     runs_root: Path
     command_line: tuple[str, ...] = field(default_factory=lambda: ("bakeoff", *sys.argv[1:]))
-    passwords: dict[str, str] = field(default_factory=dict)
+    passwords: dict[str, str] = field(default_factory=dict)  # by arm name; never written anywhere
     quiet: bool = False
     json: bool = False
     open_report: bool = False
     resume: RunDirectory | None = None
-    publish: bool = False
+    publish: bool = False  # fail if the control does not hold
     fail_on: frozenset[FailOn] | None = None
-    samples: Mapping[str, str] = field(default_factory=dict)
+    samples: Mapping[str, str] = field(default_factory=dict)  # digest -> statement with its literals
     explaining: AfterVerdict | None = None
     cluster: Nodes | None = None
 
@@ -75,9 +66,6 @@ class RunOptions:
             **others,
         )
 
-    def invocation(self) -> Invocation:
-        return Invocation(self.command_line, self.passwords, self.resume, self.explaining)
-
 
 def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
     """Return how differences are explained after a run of `of_s` seconds; None if they are not."""
@@ -91,13 +79,11 @@ def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
-    """Check that a study can be run here, then run and report it, or only show what it would take."""
     check_study(study, options, no_verdict=no_verdict, shows=dry_run)
     return ExitCode.DONE if dry_run else run_and_report(study, options)
 
 
 def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: bool = False) -> None:
-    """Check that a study can be run here; `shows` prints what it would take."""
     check_workloads(study)
     _check_fail_on(study, options)
     seen = forecast(with_expected_sizes(study, options.passwords), elsewhere=options.cluster is not None)
@@ -110,41 +96,35 @@ def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: b
 
 
 def run_and_report(study: Study, options: RunOptions) -> int:
-    """Run a study and report it; returns the exit code.
-
-    The first Ctrl-C (or SIGTERM) drops the epoch in flight and reports the anytime-valid interval.
-    """
+    """Run a study and report it. The first Ctrl-C drops the epoch in flight and reports the anytime-valid interval."""
     with question_of(study).ending(study) as finish:
-        return _run_and_report(study, options, finish)
-
-
-def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
-    stop = threading.Event()
-    with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
-        if study.has_running_server:
-            them = " and ".join(dict.fromkeys(str(arm.server) for arm in study.arms if arm.server.is_running))
-            live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
-        run, analysis = _run(study, options, live, stop)
-        live.stage("writing the report")
-        view = build_view(run, analysis, samples=options.samples)
-        run.write_text("report.html", render_html(view))
-        published = publish(run, view) if options.publish else None
-    show_report(run, view, options)
-    if published:
-        print(f"bakeoff: to be published: {published}", file=sys.stderr)
-        if reason := objection(analysis):
-            print(f"bakeoff: not yet: {reason}", file=sys.stderr)
-            return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
-    finish(run, view)
-    if stop.is_set():
-        return ExitCode.INTERRUPTED
-    if view.conclusion and view.conclusion.exit_code is not None:
-        return view.conclusion.exit_code
-    return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
+        stop = threading.Event()
+        with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
+            if study.has_running_server:
+                them = " and ".join(dict.fromkeys(str(arm.server) for arm in study.arms if arm.server.is_running))
+                live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
+            run, analysis = _run(study, options, live, stop)
+            live.stage("writing the report")
+            view = build_view(run, analysis, samples=options.samples)
+            run.write_text("report.html", render_html(view))
+            published = publish(run, view) if options.publish else None
+        show_report(run, view, options)
+        if published:
+            print(f"bakeoff: to be published: {published}", file=sys.stderr)
+            if reason := objection(analysis):
+                print(f"bakeoff: not yet: {reason}", file=sys.stderr)
+                return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
+        finish(run, view)
+        if stop.is_set():
+            return ExitCode.INTERRUPTED
+        if view.conclusion and view.conclusion.exit_code is not None:
+            return view.conclusion.exit_code
+        return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 
 
 def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
-    root, invocation = options.runs_root, options.invocation()
+    root = options.runs_root
+    invocation = Invocation(options.command_line, options.passwords, options.resume, options.explaining)
     if not options.cluster:
         return run_study(study, root, invocation, listener=live, stop=stop)
     driver = features.part("cluster", "driver")
@@ -165,7 +145,6 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
 
 
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
-    """Return the differences that a run may fail on, from verdicts and from a replay's queries and tables."""
     found = {FailOn.SLOWER} if _is_slower(analysis) else set()
     replay = features.part("replay", "answer_rules")
     rows_kinds = set(replay.ROWS_KINDS) if replay else set()
@@ -210,8 +189,6 @@ def ending_signals() -> list[signal.Signals]:
 
 
 class StudyOptions(Frozen):
-    """A study, and how it is run."""
-
     study: Annotated[
         str | None, Argument("A study file, or the name of one that ships; not needed to resume.", "STUDY")
     ] = None

@@ -13,8 +13,6 @@ from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
 
 @dataclass(frozen=True)
 class StudyRequest:
-    """A study and the file that it comes from."""
-
     loaded: LoadedStudy
     study: Study
 

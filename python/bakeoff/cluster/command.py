@@ -27,13 +27,7 @@ _CLOCK_S = 1.0
 
 @dataclass(frozen=True)
 class _Checked:
-    """A node and what was measured on it.
-
-    Attributes:
-        clock_s: offset of its clock from ours, give or take half the time that the answer took.
-        daemons: share of one CPU, by daemon.
-        problem: why it cannot take part, if it cannot.
-    """
+    """A node, the offset of its clock from ours, its daemons' shares of one CPU, and why it cannot take part."""
 
     node: nodes.Node
     clock_s: float
@@ -76,7 +70,6 @@ def check(
 
 
 def _check(ray: ModuleType) -> list[_Checked]:
-    """Ask the nodes for their clocks one after another, then for their daemons all at once."""
     found = []
     for node in nodes.alive_nodes(ray):
         try:

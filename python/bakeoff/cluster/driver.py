@@ -1,6 +1,5 @@
 """Runs a study over the nodes of a cluster: one worker per node, which gets whole epochs and returns them.
 
-The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.study_run`); this module has its hosts.
 A node is a block: all arms of an epoch are measured on it. If a node is lost, its epoch is discarded.
 """
 
@@ -29,7 +28,7 @@ from bakeoff.cluster.nodes import (
     on_node,
     require_same_programs,
 )
-from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
+from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Report, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
@@ -43,7 +42,6 @@ from bakeoff.run.resume import (
     budget_began,
     check_setups,
     check_sources,
-    check_versions,
     keep_memory,
     keeping,
     kept_memory,
@@ -74,10 +72,7 @@ def run_over_cluster(
     listener: Listener,
     stop: threading.Event,
 ) -> tuple[RunDirectory, Analysis]:
-    """Run a study on the nodes of a cluster to its end, like `bakeoff.run.runner.run_study`.
-
-    The run directory is on this machine; a resumed run continues on whatever nodes there are.
-    """
+    """Run a study on the nodes of a cluster to its end, like `bakeoff.run.runner.run_study`."""
     resume = asked.resume
     refuse_running_servers(study)
     study = resolved(study)
@@ -153,10 +148,7 @@ def smallest_share(nodes: Sequence[Node]) -> MemoryShare:
 
 
 def kept_share(run: RunDirectory | None, nodes: Sequence[Node]) -> MemoryShare | None:
-    """Return the memory that a resumed run gave its servers, or None.
-
-    Raise HostError if that does not fit on a node that is new to the run. Known nodes are the same machines as before.
-    """
+    """Return the memory that a resumed run gave its servers, or None. HostError if it does not fit on a new node."""
     kept = kept_memory(run) if run else None
     if not (run and kept):
         return None
@@ -176,7 +168,6 @@ def kept_share(run: RunDirectory | None, nodes: Sequence[Node]) -> MemoryShare |
 
 
 def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
-    """Raise ResultsError if a node has the name of another machine."""
     known = run.machines()
     for node in nodes:
         then = known.get(node.name)
@@ -195,7 +186,6 @@ class _Remote:
         epochs: number given to it so far.
         compared: it has finished a valid epoch, in which its servers held the same rows.
         order: the epoch that it measures; `writer` was made for it, and `begun` is its start by this machine's clocks.
-        asked_s: when it was last asked for reports.
     """
 
     node: Node
@@ -209,7 +199,6 @@ class _Remote:
     asked_s: float = 0.0
     asking: bool = False
     begun: tuple[datetime, float] | None = None
-    stage: str = ""
 
 
 @dataclass
@@ -232,10 +221,6 @@ class RayHosts:
         """Start a worker on each node; return the number of builds once a first host has loaded its data.
 
         The first decides how many builds fit into the budget; the others load as many while it measures its pilot.
-
-        Raises:
-            BakeoffError: the data cannot be loaded, or no node is left.
-            KeyboardInterrupt: the user ended it.
         """
         for node in nodes:
             self._remotes.append(_Remote(node, self._actor(Worker, node)))
@@ -275,7 +260,6 @@ class RayHosts:
         self._waiting[remote.actor.prepare.remote(preparation)] = (remote, "prepare")
 
     def close(self) -> None:
-        """Stop every worker with its servers, by force if it does not answer."""
         closing = [(remote, remote.actor.close.remote()) for remote in self._remotes]
         self.ray.wait([reference for _, reference in closing], num_returns=len(closing), timeout=_CLOSE_S)
         for remote, _ in closing:
@@ -292,7 +276,6 @@ class RayHosts:
         return any(what in ("prepare", "measure") for _, what in self._waiting.values())
 
     def begin(self, order: EpochOrder) -> None:
-        """Give an epoch to the free worker that has measured the fewest."""
         remote = min(filter(self._is_free, self._remotes), key=lambda each: each.epochs)
         order = replace(order, compare_rows=not remote.compared)
         remote.epochs += 1
@@ -302,12 +285,7 @@ class RayHosts:
         self._waiting[remote.actor.measure.remote(order)] = (remote, "measure")
 
     def wait(self) -> EpochDone | None:
-        """Wait until an epoch ends, is lost, or a worker becomes ready.
-
-        Raises:
-            Interrupted: the user ended the run.
-            BakeoffError: an error that every epoch would meet.
-        """
+        """Wait until an epoch ends, is lost, or a worker becomes ready; raises errors that every epoch would meet."""
         while True:
             if self.stop.is_set():
                 for remote in self._remotes:
@@ -340,10 +318,7 @@ class RayHosts:
         return any(not remote.left_out for remote in self._remotes)
 
     def _welcome(self, remote: _Remote, answer: Answer) -> None:
-        """Note that a worker has loaded its data.
-
-        If that failed, leave its node out while another is ready or loads; otherwise raise the error.
-        """
+        """Note that a worker has loaded its data. If that failed, leave its node out, or raise if it is the last."""
         name = remote.node.name
         if answer.stopped:
             return
@@ -365,15 +340,7 @@ class RayHosts:
 
     def _check_same(self, name: str, ready: Ready) -> None:
         """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs."""
-        check_versions(self.before, ready.versions)
         first = self._first or ready
-        if ready.versions != first.versions:
-            arm = next(arm for arm in ready.versions if ready.versions[arm] != first.versions.get(arm))
-            raise RunInvalid(
-                f"node {name}: the server of arm {arm} is {ready.versions[arm]}, and {first.versions.get(arm)} on "
-                "the first node.",
-                hint="Name a full version, or the same files on every node.",
-            )
         if other_arm := next((arm for arm in ready.setups if ready.setups[arm] != first.setups.get(arm)), None):
             raise RunInvalid(
                 f"node {name}: arm {other_arm} has another binary or other options there than on the first node.",
@@ -408,7 +375,6 @@ class RayHosts:
         return parcel.done
 
     def _lose(self, remote: _Remote, reason: str) -> EpochDone | None:
-        """Discard the epoch of a lost worker, if it had one."""
         remote.left_out = True
         self.listener.note(reason)
         order, writer, begun = remote.order, remote.writer, remote.begun
@@ -440,22 +406,21 @@ class RayHosts:
                 remote.asked_s, remote.asking = now, True
                 self._waiting[remote.actor.take.remote()] = (remote, "report")
 
-    def _relay(self, remote: _Remote, reports: Reports) -> None:
+    def _relay(self, remote: _Remote, reports: list[Report]) -> None:
         """Pass on a worker's reports; rates of one node only, since all are shown in one place."""
         remote.asking = False
         name = remote.node.name
-        for text in reports.notes:
-            self.listener.note(f"{name}: {text}")
-        for label, (done, total, unit) in reports.amounts.items():
-            self.listener.progress(f"{name}: {label}", done, total, unit)
-        if remote is next((each for each in self._remotes if each.order), None):
-            for (cell, arm), per_s in reports.rates.items():
-                self.listener.throughput(cell, arm, per_s)
-        if reports.stage_text != remote.stage:
-            remote.stage = reports.stage_text
-            working = [each for each in self._remotes if each.order or not each.ready]
-            more = f" ({len(working)} nodes at work)" if len(working) > 1 else ""
-            self.listener.stage(f"{name}: {reports.stage_text}{more}")
+        for report in reports:
+            match report:
+                case "throughput", rate:
+                    if remote is next((each for each in self._remotes if each.order), None):
+                        self.listener.throughput(*rate)
+                case "stage", (text,):
+                    working = [each for each in self._remotes if each.order or not each.ready]
+                    more = f" ({len(working)} nodes at work)" if len(working) > 1 else ""
+                    self.listener.stage(f"{name}: {text}{more}")
+                case method, (text, *amounts):
+                    getattr(self.listener, method)(f"{name}: {text}", *amounts)
 
 
 def _named(error: BakeoffError, name: str) -> BakeoffError:

@@ -8,7 +8,7 @@ import signal
 import socket
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -33,7 +33,6 @@ _TMP = Path("/tmp")  # Ray's sockets lie there, whose paths have 107 bytes at mo
 _CLIENT = "ray://"
 _CONNECT_S = 10.0
 _ANSWER_S = 90.0  # a node starts a Python program for the first answer
-_IDLE_DAEMONS = {"log_monitor.py", "monitor.py", "dashboard.py"}
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -45,17 +44,12 @@ _OF_EVERY_NODE = ("memory", "object_store_memory")  # resources that Ray itself 
 
 @dataclass(frozen=True)
 class Node:
-    """A live node.
-
-    Attributes:
-        name: unique; the name it was started with (`--node-name`), else its host name.
-        facts: as `worker.facts`; empty until asked.
-    """
+    """A live node. `name` is unique; `facts` are empty until asked."""
 
     name: str
     id: str
     resources: Mapping[str, float]
-    facts: Mapping[str, Any]
+    facts: worker.Facts
 
     @property
     def host(self) -> Host:
@@ -68,7 +62,7 @@ class Node:
 
 
 def import_ray(address: str) -> Any:  # noqa: ANN401 — there may be no such module
-    """Import Ray and set it up as a driver of the cluster at an address; raise HostError if it is not installed."""
+    """Import Ray and set it up as a driver of the cluster at an address."""
     # Ray finds its token unaided, but its client does so only if the mode is set.
     by_client = (address if address != RUNNING else os.environ.get("RAY_ADDRESS", "")).startswith(_CLIENT)
     set_here = _QUIET | ({"RAY_AUTH_MODE": "token"} if by_client and _has_token() else {})
@@ -97,8 +91,6 @@ def connected(address: str) -> Iterator[Any]:
             _remove_old_sessions()
             session = Path(tempfile.mkdtemp(prefix=f"{_SESSION}{os.getpid()}-", dir=_TMP))
         _connect(ray, address, session)
-        if session:
-            _end_idle_daemons()
         for number, handler in handlers.items():  # Ray installs its own
             signal.signal(number, handler)
         yield ray
@@ -143,26 +135,7 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
         except Exception as error:  # Ray has no common class for them
             # The head starts a program for each driver at `ray://`, which may fail once where much else goes on.
             if is_last or not isinstance(error, ConnectionAbortedError):
-                raise _unreachable(address, _reason(error)) from None
-
-
-def _reason(error: Exception) -> str:
-    """Shorten Ray's message to one line, the last one of a traceback."""
-    text = str(error).strip()
-    if "Traceback" in text:
-        text = text.splitlines()[-1]
-    return " ".join(text.split())[:200].rstrip(".") or type(error).__name__
-
-
-def _end_idle_daemons() -> None:
-    """End daemons that nothing here uses, and that take as much CPU time as the raylet and the GCS."""
-    ended = []
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if any(Path(word).name in _IDLE_DAEMONS for word in process.cmdline()):
-                process.kill()  # at SIGTERM some print a traceback
-                ended.append(process)
-    psutil.wait_procs(ended, timeout=_CONNECT_S)
+                raise _unreachable(address, last_words(error)) from None
 
 
 def _require_listener(address: str) -> None:
@@ -184,7 +157,6 @@ def _unreachable(address: str, reason: str) -> HostError:
 
 
 def _remove_old_sessions() -> None:
-    """Remove the files of clusters that killed bakeoffs had started."""
     for folder in _TMP.glob(f"{_SESSION}*"):
         owner = re.match(rf"{_SESSION}(\d+)-", folder.name)
         if owner and not psutil.pid_exists(int(owner[1])) and folder.stat().st_uid == os.geteuid():
@@ -208,7 +180,7 @@ def _own_name(node: Mapping[str, Any]) -> str:
 
 
 def choose(nodes: Sequence[Node], wanted: Nodes) -> list[Node]:
-    """Return the nodes that measure, those that offer the resource or a CPU; raise SpecError if there are too few."""
+    """Return the nodes that measure; raise SpecError if there are too few."""
     resource = wanted.resource or "CPU"
     fitting = [node for node in nodes if node.resources.get(resource, 0) >= 1]
     if not fitting:
@@ -225,7 +197,6 @@ def choose(nodes: Sequence[Node], wanted: Nodes) -> list[Node]:
 
 
 def on_node(ray: ModuleType, node: Node, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return options of a task or an actor that runs only on this node and is never retried."""
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
     return {"num_cpus": 0, "scheduling_strategy": strategy, **more}
 
@@ -266,53 +237,46 @@ def last_words(error: BaseException) -> str:
 
 def require_same_programs(nodes: Sequence[Node]) -> None:
     """Raise HostError for a node whose bakeoff or engine differs from ours."""
-    here = worker.facts()
+    here = _programs(worker.facts())
     for node in nodes:
         if node.facts["problem"] and not node.facts["engine"]:
             raise HostError(f"node {node.name}: {node.facts['problem']}")
-        for what, there, ours in (
-            ("bakeoff", _version(node.facts), _version(here)),
-            ("the engine", _engine(node.facts), _engine(here)),
-        ):
-            if there != ours:
+        for what, there in _programs(node.facts).items():
+            if there != here[what]:
                 raise HostError(
-                    f"node {node.name}: {what} is {there}, and {ours} here.", hint="Install the same wheel on both."
+                    f"node {node.name}: {what} is {there}, and {here[what]} here.",
+                    hint="Install the same wheel on both.",
                 )
 
 
-def _version(facts: Mapping[str, Any]) -> str:
-    return f"{facts['bakeoff']} ({facts['commit']})" if facts["commit"] else str(facts["bakeoff"])
-
-
-def _engine(facts: Mapping[str, Any]) -> str:
+def _programs(facts: worker.Facts) -> dict[str, str]:
+    commit = f" ({facts['commit']})" if facts["commit"] else ""
     engine = facts["engine"]
-    return f"{engine.get('engine', 'missing')} ({engine.get('build', {}).get('commit', '')})"
+    built = engine.get("build", {}).get("commit", "")
+    return {
+        "bakeoff": f"{facts['bakeoff']}{commit}",
+        "the engine": f"{engine.get('engine', 'missing')} ({built})",
+    }
 
 
 def differences(nodes: Sequence[Node]) -> list[str]:
     """Describe how the nodes that may measure differ in what decides speed, one sentence each."""
     sentences = []
-    measuring = [node for node in nodes if node.may_measure]
     for label, of in _DECIDING:
-        by_value: dict[str, list[str]] = {}
-        for node in measuring:
-            by_value.setdefault(of(node.host), []).append(node.name)
+        by_value = _grouped((of(node.host), node.name) for node in nodes if node.may_measure)
         if len(by_value) > 1:
             parts = "; ".join(f"{value} on {', '.join(names)}" for value, names in by_value.items())
             sentences.append(f"{label} differ: {parts}")
-    return sentences + one_machine(nodes)
+    machines = _grouped((node.facts["boot"], node.name) for node in nodes).values()
+    together = (" and ".join(names) for names in machines if len(names) > 1)
+    return sentences + [f"{names} are one machine: each disturbs the others' measurement" for names in together]
 
 
-def one_machine(nodes: Sequence[Node]) -> list[str]:
-    """Describe which nodes share a machine."""
-    by_boot: dict[str, list[str]] = {}
-    for node in nodes:
-        by_boot.setdefault(str(node.facts["boot"]), []).append(node.name)
-    return [
-        f"{' and '.join(names)} are one machine: each disturbs the others' measurement"
-        for names in by_boot.values()
-        if len(names) > 1
-    ]
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for value, name in pairs:
+        found.setdefault(value, []).append(name)
+    return found
 
 
 _DECIDING: tuple[tuple[str, Callable[[Host], str]], ...] = (

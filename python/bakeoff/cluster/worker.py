@@ -1,7 +1,7 @@
 """The part of a run on one node: facts about it, its data loaded once, whole epochs, each returned as an archive.
 
-Nothing here imports Ray: `bakeoff.cluster.driver` makes an actor of `Worker`. Its process is the parent of all servers
-of the node, and the kernel kills them when it ends (`bakeoff.servers.process`).
+Nothing here imports Ray. The worker's process is the parent of all servers of the node, and the kernel kills them when
+it ends.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import psutil
 from pydantic import ValidationError
@@ -32,7 +32,7 @@ from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader
 from bakeoff.run.measuring import check_workloads, resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.resume import script_digests, setup_digests, versions_of
+from bakeoff.run.resume import script_digests, setup_digests
 from bakeoff.run.runner import LOADING_SHARE, before_epochs, builds_of, load
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import boot_id, work_root
@@ -50,24 +50,33 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Answer:
-    """Result of a worker's method; an error is a value, so that Ray does not wrap it.
-
-    Attributes:
-        value: None if it failed or was stopped.
-        stopped: the user ended the run meanwhile.
-    """
+    """Result of a worker's method; an error is a value, so that Ray does not wrap it."""
 
     value: Any = None
     error: BakeoffError | None = None
     stopped: bool = False
 
 
-def facts(study: str | None = None) -> dict[str, Any]:
-    """Describe this node in types that every version of bakeoff understands.
+class Facts(TypedDict, total=False):
+    """A node, in types that every version of bakeoff understands.
 
-    With a study as JSON it says how much memory the servers can have here, or why they do not fit.
+    `time_s` is its clock and `share` the memory that servers can have, a `MemoryShare`; `problem` says why they cannot.
     """
-    found: dict[str, Any] = {
+
+    bakeoff: str
+    commit: str
+    boot: str
+    time_s: float
+    niceness: int
+    host: dict[str, Any]
+    engine: dict[str, Any]
+    problem: str
+    share: dict[str, Any] | None
+
+
+def facts(study: str | None = None) -> Facts:
+    """Describe this node; with a study as JSON, also the memory for its servers."""
+    found: Facts = {
         "bakeoff": bakeoff_version(),
         "commit": checkout_commit() or "",
         "boot": boot_id(),
@@ -95,7 +104,6 @@ def facts(study: str | None = None) -> dict[str, Any]:
 
 
 def daemons_cpu_s() -> dict[str, float]:
-    """Return the CPU seconds so far of Ray's daemons on this node, by name."""
     found: dict[str, float] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -119,10 +127,7 @@ def rest_and_measure_daemons(seconds: float) -> dict[str, float]:
 class Preparation:
     """What a worker needs to know before its first epoch.
 
-    Attributes:
-        study: with the builds that all hosts have, unless this is the first host.
-        share: of memory, the same on all hosts.
-        first: this host decides how many builds fit into the budget, and compares the answers of captures.
+    The `first` host decides how many builds fit into the budget, and compares the answers of captures.
     """
 
     study: Study
@@ -135,11 +140,8 @@ class Preparation:
 class Ready:
     """Description of a worker that has loaded its data.
 
-    Attributes:
-        setups: digest of each arm's binary and options, except those that depend on the machine.
-        scripts: digests of scripts and captures that are files, by path.
-        rows: `rows/N.json` by build: equal on every host.
-        files: archive of what loading has written (`builds/`, `rows/`, `answers.json`).
+    `setups` are digests of each arm's binary and options, except those that depend on the machine, `scripts` those of
+    files by path, `rows` the data check by build, `files` an archive of what loading has written.
     """
 
     builds: int
@@ -158,34 +160,29 @@ class Parcel:
     files: bytes
 
 
-@dataclass
-class Reports(Listener):
-    """A listener that keeps notes, and the latest of everything else, until the driver asks for them."""
+Report = tuple[str, tuple[Any, ...]]  # a listener's method, and its arguments
 
-    stage_text: str = ""
-    notes: list[str] = field(default_factory=list)
-    rates: dict[tuple[str, str], float] = field(default_factory=dict)
-    amounts: dict[str, tuple[int, int | None, str]] = field(default_factory=dict)
+
+class Reports(Listener):
+    """A listener that keeps all notes, and the latest of everything else, until the driver asks for them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Report] = {}
 
     def stage(self, text: str) -> None:
-        self.stage_text = text
+        self._kept["stage"] = ("stage", (text,))
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        self.amounts[label] = (done, total, unit)
+        self._kept[label,] = ("progress", (label, done, total, unit))
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        self.rates[cell, arm] = per_s
+        self._kept[cell, arm] = ("throughput", (cell, arm, per_s))
 
     def note(self, text: str) -> None:
-        self.notes.append(text)
+        self._kept[object()] = ("note", (text,))
 
-    def take(self) -> "Reports":
-        """Return what has happened since the last call."""
-        taken = Reports(self.stage_text, list(self.notes), dict(self.rates), dict(self.amounts))
-        del self.notes[: len(taken.notes)]
-        self.rates.clear()
-        self.amounts.clear()
-        return taken
+    def take(self) -> list[Report]:
+        return [self._kept.pop(key) for key in list(self._kept)]
 
 
 class Worker:
@@ -205,14 +202,12 @@ class Worker:
         return os.getpid()
 
     def prepare(self, preparation: Preparation) -> Answer:
-        """Install the servers and load the data; the value is `Ready`."""
         return self._answer(lambda: self._prepare(preparation))
 
     def measure(self, order: EpochOrder) -> Answer:
-        """Measure one epoch; the value is a `Parcel`."""
         return self._answer(lambda: self._measure(order))
 
-    def take(self) -> Reports:
+    def take(self) -> list[Report]:
         return self._reports.take()
 
     def end(self) -> None:
@@ -256,7 +251,7 @@ class Worker:
         builds = builds_of(tools)
         return Ready(
             builds,
-            versions_of(setups),
+            {each.arm.name: each.installation.version_text for each in setups if each.installation},
             setup_digests(setups, leave_out=OF_THE_MACHINE),
             script_digests(study),
             {str(build): run.read_json(f"rows/{build}.json") for build in range(builds)},
@@ -284,7 +279,6 @@ def reset_niceness() -> None:
 
 
 def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, ...] = ()) -> bytes:
-    """Archive a folder's files."""
     names = only or sorted(path.name for path in folder.iterdir() if path.name not in leave_out)
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
@@ -296,8 +290,8 @@ def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, .
 def unpack(content: bytes, folder: Path, *, replaces: bool = True) -> None:
     """Write an archive's files below a folder, `outcome.json` last, since it says that the others are complete.
 
-    All are on disk before the first gets its name. One sync serves all files, because one for each would be most of
-    a driver's time. Without `replaces`, existing files stay as they are.
+    All are on disk before the first gets its name. One sync serves all files, because one for each would be most of a
+    driver's time. Without `replaces`, existing files stay as they are.
     """
     files = {folder / path: data for path, data in _members(content)}
     parts = {

@@ -24,9 +24,7 @@ from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_duration
 
-BUDGET_SHARE = 0.25
-"""Default time for explaining, on top of the run's budget and as a share of it."""
-
+BUDGET_SHARE = 0.25  # default time for explaining, on top of the run's budget and as a share of it
 _EPOCHS_MAX = 6
 # Seconds per arm and cell. With 1,000 samples per CPU second, 1 % of the time is then known to about a seventh.
 _ARM_S, _ARM_MIN_S = 5.0, 1.0
@@ -38,10 +36,8 @@ class Kind:
     """One instrument, with its own epochs.
 
     Attributes:
-        watch: surrounds the measuring of every cell.
         hindrance: returns why this machine cannot have it, as a sentence, or nothing.
         prepare: changes the servers of its epochs.
-        epochs: the most that are of use.
         replays: also useful for a replay.
         spare: left out if the budget cannot hold it besides the others.
     """
@@ -67,9 +63,8 @@ KINDS = (
 class Explaining:
     """What to explain after the verdict, and for how long (a `bakeoff.run.runner.AfterVerdict`).
 
-    Attributes:
-        arms: these two in every cell; None for every comparison whose verdict is FASTER or SLOWER.
-        only: measure nothing else.
+    `arms` are explained in every cell; None means every comparison that is FASTER or SLOWER. With `only`, nothing else
+    is measured.
     """
 
     budget_s: float
@@ -81,8 +76,7 @@ class Explaining:
     def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
         """Measure epochs of every kind within the budget, and return the run's analysis unchanged.
 
-        `load` is called if anything is measured; its time is not part of the budget. What cannot be measured is noted
-        in `explain/notes.json`.
+        `load` is called if anything is measured; its time is not part of the budget.
         """
         analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
         assert analysis, "a run that ended has an analysis"
@@ -115,7 +109,7 @@ def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
 
 
 def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
-    """Raise SpecError or ResultsError if nothing in a run can be explained, before anything is loaded for it."""
+    """Raise SpecError or ResultsError if nothing in a run can be explained."""
     study = run.study()
     if study.question.adds_arms:
         raise SpecError(
@@ -145,7 +139,6 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
 
 
 def _arms_of(explaining: Explaining, analysis: Analysis, plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return the measured arms of each cell, in the plan's order."""
     if explaining.arms:
         wanted = {cell.name: set(explaining.arms) for cell in plan.cells}
     else:
@@ -181,7 +174,6 @@ class _Explanation:
         self.run.write_json("explain/notes.json", notes)
 
     def _measure_kinds(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
-        """Measure epochs of each kind, as long as another one is expected to fit."""
         overhead_s = self._overhead_s()
         turns = sum(map(len, self.arms_of.values()))
         kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
@@ -212,7 +204,7 @@ class _Explanation:
                 self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
 
     def _affordable(self, kinds: list[Kind], notes: dict[str, list[str]], least_s: float) -> list[Kind]:
-        """Drop and note the spare kinds if the budget cannot hold them. An epoch takes at least `least_s`."""
+        """Drop and note the spare kinds if the budget cannot hold them."""
         needed_s = least_s * sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
         spare = [kind for kind in kinds if kind.spare]
         if not spare or self.explaining.budget_s >= needed_s or len(spare) == len(kinds):
@@ -226,7 +218,6 @@ class _Explanation:
             notes[kind.name].append(sentence)
 
     def _overhead_s(self) -> float:
-        """Return an epoch's wall seconds outside of measuring, from the epochs that count."""
         outcomes = [self.run.outcome(epoch) for epoch in self.run.finished_epochs()]
         spent = [each.wall_s - each.measured_s - each.phases_s.get("pilot", 0.0) for each in outcomes]
         return fmean(spent) if spent else self.plan.overhead_s

@@ -22,50 +22,20 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.model import Comparison, Estimate, Frozen, Interval, Stop
 
-TIME = "time"
-"""Family of what is time itself."""
-
-NAMED_FROM = 0.3
-"""Share of a time difference that a family must be able to explain to be named as its cause."""
-
-BUSY = "cpu.busy"
-"""Processors kept busy: where the slower arm keeps fewer of them busy it waits."""
-
-NAMES = {
-    "cpu.server_ns": "server CPU",
-    "cpu.server.user_ns": "server CPU, user mode",
-    "cpu.server.system_ns": "server CPU, kernel",
-    "cpu.client_ns": "client CPU",
-    BUSY: "processors kept busy",
-    "io.read_bytes": "bytes read from disk",
-    "io.write_bytes": "bytes written to disk",
-    "io.reads": "read calls",
-    "io.writes": "write calls",
-    "faults.minor": "minor page faults",
-    "faults.major": "major page faults",
-    "memory.rss_bytes": "resident memory",
-    "switches.voluntary": "voluntary context switches",
-    "switches.involuntary": "involuntary context switches",
-    "switches.machine": "context switches of the machine",
-}
-"""What a reader calls a counter; status variables have their own names, groups of threads theirs."""
-
+TIME = "time"  # family of what is time itself
+NAMED_FROM = 0.3  # share of a time difference that a family must be able to explain to be named as its cause
+BUSY = "cpu.busy"  # processors kept busy: where the slower arm keeps fewer of them busy it waits
 _FLOOR = 0.5  # units that a counter with none is given, so that its logarithm exists
 
-Counters = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]
-"""Epoch -> arm -> cell -> what it cost."""
-
+Counters = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]  # epoch -> arm -> cell -> what it cost
 CostWord = Literal["more", "less", "unclear", "not tested"]
 
 
 class Cost(Frozen):
     """One counter per event, on a contender and the baseline in one cell.
 
-    Attributes:
-        baseline, contender: per event; for `BUSY` the number of busy processors.
-        estimate: log ratio over epochs, contender over baseline.
-        p_adjusted: after Holm over all counters of the comparison.
-        explains: share of the time difference, or None. An upper bound except in the family `TIME`.
+    `estimate` is the log ratio, contender over baseline, `p_adjusted` after Holm over all counters of the comparison.
+    `explains` is the share of the time difference; an upper bound except in the family `TIME`.
     """
 
     counter: str
@@ -79,12 +49,10 @@ class Cost(Frozen):
 
 
 class Explanation(Frozen):
-    """What differs between a contender and the baseline in one cell, besides their time.
+    """What differs between a contender and the baseline in one cell.
 
-    Attributes:
-        time: log ratio of the time per event, with the verdict's interval.
-        costs: the family `TIME` first, then those that explain most.
-        causes: the best counter of each named family, the first family first.
+    `time` is the log ratio of the time per event. `costs` begin with the family `TIME`; `causes` has the best counter
+    of each named family.
     """
 
     cell: str
@@ -114,24 +82,21 @@ class _Samples:
     added: NDArray[np.float64] | None = None
 
 
-@cache
-def _patterns() -> tuple[re.Pattern[str], tuple[tuple[re.Pattern[str], Family], ...]]:
-    known = tomllib.loads(files("bakeoff.explain").joinpath("families.toml").read_text("utf-8"))
-    found = [
-        (re.compile(each["is"]), Family(family["name"], **{key: each[key] for key in each if key != "is"}))
-        for family in known["family"]
-        for each in family["counters"]
-    ]
-    return re.compile(rf"status\.({'|'.join(known['levels'])})"), tuple(found)
+_KNOWN = tomllib.loads(files("bakeoff.explain").joinpath("families.toml").read_text("utf-8"))
+_GAUGES = re.compile(rf"status\.({'|'.join(_KNOWN['levels'])})")
+_FAMILIES = [
+    (re.compile(each["is"]), Family(family["name"], **{key: each[key] for key in each if key != "is"}))
+    for family in _KNOWN["family"]
+    for each in family["counters"]
+]
 
 
 @cache
 def family_of(counter: str) -> Family | None:
     """Return the family of a counter, or None for gauges."""
-    levels, families = _patterns()
-    if levels.fullmatch(counter):
+    if _GAUGES.fullmatch(counter):
         return None
-    return next((family for pattern, family in families if pattern.fullmatch(counter)), Family("other"))
+    return next((family for pattern, family in _FAMILIES if pattern.fullmatch(counter)), Family("other"))
 
 
 def explain(
@@ -145,10 +110,8 @@ def explain(
 ) -> tuple[Explanation, ...]:
     """Compare costs per event for every comparison that has a ratio and counters.
 
-    Args:
-        slices: of the epochs with counters, with the columns of client and server CPU.
-        exist: by arm, the status variables its server has. One that did not move is 0, not unknown.
-        cpus: of the machine; more connections than these wait for each other's CPU time.
+    `exist` has each arm's status variables. One that did not move is 0, not unknown. More connections than `cpus` wait
+    for each other's CPU time.
     """
     sums = _slice_sums(slices)
     found = []
@@ -172,7 +135,6 @@ def explain(
 
 
 def _slice_sums(slices: Frame) -> dict[tuple[str, str, int], dict[str, float]]:
-    """Sum events, seconds (mean over connections), connection_ns, CPU and switches by cell, arm and epoch."""
     if not len(slices):
         return {}
     rated = with_rates(slices)
@@ -211,9 +173,7 @@ def _explanation(
         np.array([math.fsum(row[name] for row in rows) for rows in own])
         for name in ("connection_ns", "events", "seconds")
     )
-    at_work = (
-        float(connection_ns.sum() / seconds.sum()) / 1e9
-    )  # connections: of a replay not all have work all the time
+    at_work = float(connection_ns.sum() / seconds.sum()) / 1e9  # connections: in a replay some may be idle
     lost_ns = float(abs(np.diff(connection_ns / events)[0])) / max(1.0, at_work / cpus)
     samples = _time_samples(time, cells, own) | _count_samples(cells, own, known)
     host_of = {point.epoch: point.host for point in comparison.points}
@@ -331,7 +291,6 @@ def _of_kind(cell: CellCounters, kind: str) -> float:
 
 
 def _cpu_parts(rows: Rows, counted: Sequence[CellCounters], *, divided: bool) -> dict[str, NDArray[np.float64]]:
-    """Return CPU ns per event in each epoch: the sum from the slices, its division by kind from the kernel."""
     per_event = np.array([row["server_cpu_ns"] / row["events"] for row in rows])
     found = {"cpu.server_ns": per_event}
     if divided:
@@ -347,7 +306,6 @@ def _cpu_parts(rows: Rows, counted: Sequence[CellCounters], *, divided: bool) ->
 def _count_samples(
     cells: Sequence[Sequence[CellCounters]], own: Sequence[Rows], known: frozenset[str]
 ) -> dict[str, _Samples]:
-    """Sample every counter that exists on both arms and moved, and the machine's context switches."""
     moved = [{name for cell in side for name in cell["counters"]} for side in cells]
     # The kernel's counters are read by groups, all or none.
     read = set.intersection(*({name.split(".")[0] for name in cell["counters"]} for side in cells for cell in side))
@@ -415,8 +373,7 @@ def _rank(cost: Cost) -> tuple[float, bool, float]:
 
 
 def name_of(counter: str) -> str:
-    """Return a counter's name in reports: `Handler_read_next`, `server CPU, kernel`, `server CPU, log threads`."""
     if counter.startswith("cpu.thread."):
         group = counter.removeprefix("cpu.thread.").removesuffix("_ns").replace("_", " ")
         return f"server CPU, {group} threads" if group != "connections" else "server CPU, connections"
-    return NAMES.get(counter, counter.removeprefix("status."))
+    return str(_KNOWN["names"].get(counter, counter.removeprefix("status.")))

@@ -17,15 +17,12 @@ _Profiles = Mapping[int, Profile]
 
 
 class Pair(NamedTuple):
-    """Two arms in a cell, by name."""
-
     cell: str
     baseline: str
     contender: str
 
 
 def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:
-    """Return what the baseline and the contender have of a cell, by epoch."""
     baseline, contender = (
         {epoch: by_arm[arm][pair.cell] for epoch, by_arm in epochs.items() if pair.cell in by_arm.get(arm, {})}
         for arm in (pair.baseline, pair.contender)
@@ -34,14 +31,13 @@ def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) ->
 
 
 class Explained:
-    """A run's counters, profiles and waits. Get it from a context with `context.once(Explained)`."""
+    """Get it from a context with `context.once(Explained)`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     @cached_property
     def explanations(self) -> tuple[Explanation, ...]:
-        """Costs per event of every comparison; empty without counters."""
         run, epochs = self._context.run, self._context.valid_epochs
         counters = {epoch: run.server_json(epoch, COUNTERS, dict[str, CellCounters]) for epoch in epochs}
         if not any(counters.values()):
@@ -68,7 +64,6 @@ class Explained:
         return tuple(sorted(sizes, key=lambda pair: (-when.get((pair.baseline, pair.contender), 0), -sizes[pair])))
 
     def notes(self, kind: str) -> tuple[Prose, ...]:
-        """Return why epochs of this kind are missing or fewer."""
         notes = self._context.run.read("explain/notes.json", dict[str, list[str]]) or {}
         return tuple(Prose(text=note) for note in notes.get(kind, ()))
 
@@ -84,7 +79,6 @@ class Explained:
 
     @cached_property
     def pauses(self) -> dict[Pair, OffCpuComparison]:
-        """Pairs with recorded switches."""
         return self._compared(OFF_CPU, compare_off_cpu)
 
     def _compared(self, kind: str, compare: Callable[[_Profiles, _Profiles], T | None]) -> dict[Pair, T]:
@@ -94,7 +88,6 @@ class Explained:
 
     @cached_property
     def waits(self) -> dict[Pair, tuple[WaitDifference, ...]]:
-        """Waits of the pairs that were recorded in the same epoch."""
         epochs = [*self.recorded(WAITS, WAITS_DOCUMENT, dict[str, CellWaits]).values()]
         return {
             pair: wait_differences(epochs, **pair._asdict(), event_ns=self.event_ns.get((pair.cell, pair.baseline)))

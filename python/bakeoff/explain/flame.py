@@ -25,9 +25,7 @@ _Counted = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-COMPARISONS_MAX = 4
-"""Comparisons that are shown: the first of those that were measured (`Explained.pairs`)."""
-
+COMPARISONS_MAX = 4  # comparisons that are shown: the first of those that were measured (`Explained.pairs`)
 _FUNCTIONS_MAX = 12
 _GROUPS_MAX = 12
 _GROUP_SHARE = 0.02  # of the time of either arm, or of the difference: what a part needs for a line
@@ -51,7 +49,6 @@ def profile_section(context: Context) -> Section | None:
 
 
 def title_of(context: Context, pair: Pair) -> str:
-    """Name the cell, and the two arms if there are more."""
     title = context.cell_title(pair.cell)
     if len(context.study.arms) <= 2:
         return title
@@ -148,10 +145,7 @@ def cost_columns(
     whole: Paired | None = None,
     form: numbers.Form = numbers.of_event,
 ) -> Iterator[Column[Any]]:
-    """Yield columns of both arms' costs, their difference, and its interval with · if that excludes 0.
-
-    With `whole`, costs have their share of it in small.
-    """
+    """Yield columns of both arms' costs (small: their share of `whole`), their difference, and its interval."""
 
     def side(name: str, item: object) -> Value:
         own, total = getattr(cost_of(item), name), getattr(whole, name, 0.0)
@@ -168,7 +162,6 @@ def cost_columns(
 
 
 def share_of_all(cost: Paired, whole: Paired) -> str:
-    """Return the share of the whole difference; "" if that is not clear."""
     return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
 
 
@@ -236,7 +229,6 @@ def _file(name: str) -> str:
 
 
 def _step(share: float) -> int:
-    """−4 to 4: how strong a function's colour is."""
     size = sum(abs(share) >= least for least in _STEPS)
     return size if share > 0 else -size
 

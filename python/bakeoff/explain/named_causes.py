@@ -22,11 +22,7 @@ _NO_WAITS = ("stage/", "wait/io/table/")
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known about one comparison. What was not recorded is None.
-
-    Attributes:
-        longer_ns: how much longer an event of one connection takes on the contender.
-    """
+    """All that is known about one comparison. What was not recorded is None."""
 
     costs: Explanation
     profile: ProfileComparison | None = None
@@ -50,7 +46,6 @@ def causes(evidence: Evidence) -> tuple[str, ...]:
 
 
 def sentence(evidence: Evidence, contender: str) -> str:
-    """Say how much longer an event takes on the contender with this label, in what, and what can be the reason."""
     found = evidence.costs
     said = [f"{contender} takes {_longer(found.time)} per event."]
     tested = [cost for cost in found.costs if cost.word != "not tested"]
@@ -88,7 +83,6 @@ def _measured(costs: Sequence[Cost]) -> str:
 
 
 def _counters(best: Sequence[Cost]) -> str:
-    """Name the two families that can explain most, each with its counter."""
     said = []
     for cost in best[:2]:
         share = cost.explains or 0.0
@@ -103,7 +97,6 @@ def _counters(best: Sequence[Cost]) -> str:
 
 
 def _cpu(profile: ProfileComparison | None) -> str:
-    """Say how much more CPU an event takes by samples, and which parts of the server take it."""
     if profile is None or not profile.all.is_clear:
         return ""
     text = f"CPU per event by samples: {_more_ns(profile.all.difference)}"
@@ -115,7 +108,6 @@ def _cpu(profile: ProfileComparison | None) -> str:
 
 
 def _parts(profile: ProfileComparison) -> list[tuple[str, float]]:
-    """Return the parts of the server whose difference is clear, with their share of the whole, the largest first."""
     if not profile.all.is_clear:
         return []
     whole = profile.all.difference.mean
@@ -124,7 +116,6 @@ def _parts(profile: ProfileComparison) -> list[tuple[str, float]]:
 
 
 def _function(profile: ProfileComparison, part: str) -> str:
-    """Name the function that clearly takes most of a part's difference itself, and at least `NAMED_FROM` of it."""
     (whole,) = [cost.difference.mean for name, cost in profile.groups if name == part]
     for each in profile.functions:  # by size
         is_most = each.own.is_clear and each.own.difference.mean / whole >= NAMED_FROM
@@ -134,7 +125,6 @@ def _function(profile: ProfileComparison, part: str) -> str:
 
 
 def _off_cpu(evidence: Evidence) -> str:
-    """Say how much longer a statement is off the CPU and in what it waits, if that is much of the difference."""
     found = evidence.off_cpu
     if not found or not evidence.longer_ns or not found.all.is_clear:
         return ""
@@ -155,7 +145,6 @@ def _more_ns(clear: Estimate) -> str:
 
 
 def _off_cpu_explains(evidence: Evidence) -> bool:
-    """Whether statements wait long enough in something to name it as a cause."""
     found = evidence.off_cpu
     if not found or not evidence.longer_ns or not found.all.is_clear:
         return False
@@ -171,7 +160,6 @@ def _waited(each: OffCpuCost) -> str:
 
 
 def _waits(evidence: Evidence) -> str:
-    """Name the waits that differ, or say that none differs enough to be named."""
     waits = [each for each in evidence.waits or () if _is_wait(each)]
     if evidence.waits is None or not evidence.longer_ns:
         return ""
@@ -196,7 +184,6 @@ def _is_wait(each: WaitDifference) -> bool:
 
 
 def _wait_explains(evidence: Evidence, each: WaitDifference) -> bool:
-    """Whether a wait has grown enough to be named as a cause."""
     if not _is_wait(each) or not each.differs or not evidence.longer_ns:
         return False
     return each.grows == (evidence.longer_ns > 0) and each.difference.mean / evidence.longer_ns >= NAMED_FROM

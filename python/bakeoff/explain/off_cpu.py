@@ -61,7 +61,6 @@ _HEADER = re.compile(
 
 
 def hindrance() -> str:
-    """Return why switches cannot be recorded here, as a sentence, or nothing."""
     return perf.permission().reason or _reason()
 
 
@@ -113,7 +112,7 @@ class OffCpu:
                 self._folds[arm].setdefault(cell.name, Fold()).add(recording.pauses[pid], windows)
                 profiles = {name: fold.profile(_EVENT, _US) for name, fold in self._folds[arm].items()}
                 kept = {name: profile.model_dump(mode="json") for name, profile in profiles.items()}
-                self._writer.write_server_gz(arm, PROFILE_FILE, kept)
+                self._writer.write_server_json(arm, PROFILE_FILE, kept)
 
 
 class Pause(NamedTuple):
@@ -127,7 +126,6 @@ class Pause(NamedTuple):
     stands_for: int
 
     def inside_ns(self, windows: Sequence[Window], ends: Sequence[int]) -> int:
-        """Return how much of it lies in these ascending windows, which have these ends."""
         found = 0
         for window in windows[bisect_right(ends, self.begin_ns) :]:
             if window.begin_ns >= self.end_ns:
@@ -138,7 +136,7 @@ class Pause(NamedTuple):
 
 @dataclass
 class Recording:
-    """What was recorded: pauses by process, and the moment of the last record."""
+    """Pauses by process, and the moment of the last record."""
 
     recorder: Recorder
     pauses: dict[int, list[Pause]]
@@ -226,9 +224,7 @@ class Fold(Stacks):
 
 
 FILES, LOCK, NETWORK, SLEEP, KERNEL_WAIT = "files and disk", "lock or condition", "network", "sleep", "in the kernel"
-NO_PROCESSOR = "no processor free"
-"""The part of pauses of a thread that could have run."""
-
+NO_PROCESSOR = "no processor free"  # the part of pauses of a thread that could have run
 _LATCHES = "latches and mutexes"  # how it waits, not for what
 _BY_GROUP = {"kernel: files and disk": FILES, "kernel: network": NETWORK, "kernel: memory": KERNEL_WAIT}
 _STATEMENT = frozenset({"dispatch_command", "dispatch_sql_command", "mysql_parse", "mysql_execute_command"})
@@ -251,8 +247,6 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True)
 class OffCpuCost:
-    """Off-CPU ns per event. `function` is the server's own in which most of it waits, or empty."""
-
     waiting: Waiting
     function: str
     time: Paired
@@ -276,7 +270,6 @@ class OffCpuComparison:
 
 
 def compare_off_cpu(baseline: Mapping[int, Profile], contender: Mapping[int, Profile]) -> OffCpuComparison | None:
-    """Compare two arms' profiles, each by epoch, in the epochs that both have; None if there are none."""
     both = sorted(baseline.keys() & contender.keys())
     common = [each for each in both if baseline[each].events and contender[each].events]
     if not common:
@@ -325,7 +318,6 @@ def _waits(profile: Profile) -> Iterator[tuple[Waiting | None, str, float]]:
 
 
 def _serving(stack: Sequence[Function]) -> Waiting | None:
-    """Return what a connection's thread waits for; None for its client."""
     if stack and stack[-1] == PREEMPTED:
         return Waiting(NO_PROCESSOR, "", serving=True)
     names = {function.name for function in stack}
@@ -335,20 +327,18 @@ def _serving(stack: Sequence[Function]) -> Waiting | None:
 
 
 def _background(stack: Sequence[Function]) -> Waiting | None:
-    """Return the file that a background thread waits for; None for anything else, mostly work."""
+    """Return the file that a background thread waits for; None for anything else."""
     if (stack and stack[-1] == PREEMPTED) or _way(stack) != FILES or any(each.name in _IDLE for each in stack):
         return None
     return Waiting(_part(stack), FILES, serving=False)
 
 
 def _part(stack: Sequence[Function]) -> str:
-    """Return the part of the innermost function that has one and is not a latch's."""
     groups = [group for each in reversed(stack) if each.object != KERNEL and (group := _group_of(each))]
     return next((each for each in groups if each != _LATCHES), groups[0] if groups else OTHER)
 
 
 def _way(stack: Sequence[Function]) -> str:
-    """Return the kind of wait, from the kernel's functions, innermost first."""
     kernel = [each for each in reversed(stack) if each.object == KERNEL]
     for each in kernel:
         if "futex" in each.name:
@@ -361,7 +351,6 @@ def _way(stack: Sequence[Function]) -> str:
 
 
 def _own_function(stack: Sequence[Function]) -> str:
-    """Return the server's innermost function that is not a latch's."""
     for each in reversed(stack):
         if is_servers(each) and each.name != "[unknown]" and _group_of(each) != _LATCHES:
             return Subsystems.load().renamed.get(each.name, each.name)

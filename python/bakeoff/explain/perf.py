@@ -1,4 +1,4 @@
-"""Profile servers with Linux's perf while a cell is measured: CPU samples with call stacks, folded at once.
+"""Profile servers with Linux's perf while a cell is measured: CPU samples with call stacks.
 
 Only samples inside a server's own slices count (CLOCK_MONOTONIC). Stacks are unwound by frame pointers. The kernel's
 clock (`cpu-clock`) triggers samples, so that a sample is a time, on virtual machines too.
@@ -57,13 +57,9 @@ _SUFFIXES = re.compile(r"(\.(constprop|isra|part|cold|lto_priv|localalias|llvm)(
 
 @dataclass(frozen=True)
 class Permission:
-    """What perf may do here.
+    """What perf may do here, or the `reason` why it may do nothing.
 
-    Attributes:
-        reason: why it may do nothing, as a sentence, or nothing.
-        event: what makes the kernel sample.
-        whole: sample the whole machine. Otherwise the servers' threads, which costs microseconds per switch.
-        hardware: the processor's counters.
+    `whole` samples the whole machine. Otherwise the servers' threads are sampled, which costs microseconds per switch.
     """
 
     reason: str = ""
@@ -73,13 +69,11 @@ class Permission:
 
     @property
     def period_ns(self) -> int:
-        """CPU time from sample to sample."""
         return max(_PERIOD_NS, (os.cpu_count() or 1) * _PERIOD_A_CPU_NS) if self.whole else _PERIOD_NS
 
 
 @cache
 def permission() -> Permission:
-    """Find out with a few short perf commands, once."""
     if shutil.which("perf") is None:
         return Permission("No profiles and no off-CPU data: perf is not installed (Debian: linux-perf).")
     # Asked for user code and kernel, perf may silently give user code only, so the kernel is tried separately.
@@ -96,7 +90,7 @@ def permission() -> Permission:
 
 
 def probe(*sampling: str) -> subprocess.CompletedProcess[str]:
-    """Record a program that does nothing, to see whether perf can; the recording is deleted."""
+    """Record a program that does nothing, to see whether perf can."""
     with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
         return _ask(*_RECORD, *sampling, "--output", f"{folder}/data", "--", "true")
 
@@ -111,13 +105,12 @@ def _ask(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def complaint(text: str) -> str:
-    """Return the line of perf's complaint that says what is wrong: the first one after its headings."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Error:")]
     return lines[0].rstrip(".:")[:120] if lines else "it gives no reason"
 
 
 def counters_of(text: str) -> dict[str, int]:
-    """Parse the counters of `perf stat --field-separator ,` by name, without those that the machine does not count."""
+    """Parse the output of `perf stat --field-separator ,`, without what the machine does not count."""
     rows = [line.split(",") for line in text.splitlines()]
     return {row[2].partition(":")[0]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
 
@@ -155,7 +148,7 @@ class Profiler:
     def _keep(self, arm: str, cell: Cell, windows: "Sequence[Window]", counted: dict[str, int]) -> None:
         unit = permission().event, permission().period_ns
         profiles = {name: fold.profile(*unit).model_dump(mode="json") for name, fold in self._folds[arm].items()}
-        self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
+        self._writer.write_server_json(arm, PROFILE_FILE, profiles)
         if counted:
             spent = CellCounters(
                 events=sum(window.events for window in windows),
@@ -169,7 +162,7 @@ class Profiler:
 
 @dataclass(frozen=True, order=True)
 class Window:
-    """When an arm was under load, on CLOCK_MONOTONIC, and `all_events` of that time."""
+    """When an arm was under load, on CLOCK_MONOTONIC."""
 
     begin_ns: int
     end_ns: int
@@ -201,8 +194,7 @@ class Slices:
 class Recorder:
     """One `perf record` for all servers; `count` adds a `perf stat` for each.
 
-    As a context manager it is sampling when the block begins, and perf has always ended after it. `whole` samples the
-    whole machine instead of the servers' threads.
+    It is sampling when the block begins, and perf has always ended after it.
     """
 
     def __init__(self, pids: Mapping[str, int], folder: Path, sampling: Sequence[str], *, whole: bool) -> None:
@@ -236,7 +228,6 @@ class Recorder:
         )  # fmt: skip
 
     def count(self, events: Sequence[str]) -> None:
-        """Count these processor events for each server."""
         for arm, pid in self._pids.items() if events else ():
             self._spawn(
                 "stat", "--field-separator", ",", "--event", ",".join(events), "--pid", str(pid),
@@ -267,7 +258,6 @@ class Recorder:
             time.sleep(0.01)
 
     def end(self) -> None:
-        """Stop recording; raises HostError if perf has failed."""
         self.full = self._running[0].poll() is not None
         for process in self._running:
             process.send_signal(signal.SIGINT)
@@ -290,7 +280,6 @@ class Recorder:
 
     @contextlib.contextmanager
     def text(self, *arguments: str) -> Iterator[Iterable[str]]:
-        """Yield the lines of `perf script` with these arguments; raises HostError if perf fails."""
         argv = [
             shutil.which("perf") or "perf", "script", "--input", str(self._data), "--no-inline", "--ns",
             "--pid", ",".join(map(str, self._pids.values())), *arguments,
@@ -336,8 +325,6 @@ def _samples(recorder: Recorder, pids: Mapping[str, int]) -> dict[str, list[tupl
 
 @dataclass
 class Stacks:
-    """Stacks of one arm in one cell, of all rounds, and how often each was found."""
-
     stacks: Counter[Stack] = field(default_factory=Counter)
     events: int = 0
     length_ns: int = 0
@@ -382,7 +369,7 @@ def samples_of(lines: Iterable[str]) -> Iterator[tuple[int, int, Stack]]:
 
 
 def records_of(lines: Iterable[str]) -> Iterator[tuple[str, Stack]]:
-    """Parse the headline and stack, outermost function first, of all records in the output of `perf script`."""
+    """Parse headlines and stacks, outermost function first, in the output of `perf script`."""
     known: dict[str, Function] = {}
     header, stack = "", list[Function]()
     for line in lines:
@@ -419,7 +406,6 @@ def _function(text: str) -> Function:
 
 
 def plain_name(symbol: str) -> str:
-    """Strip arguments, template arguments and compiler suffixes from a function's name."""
     symbol = _SUFFIXES.sub("", symbol)
     symbol = symbol.replace("(anonymous namespace)::", "")
     kept, depth = [], 0

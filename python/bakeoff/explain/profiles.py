@@ -20,23 +20,16 @@ from bakeoff.results.epoch_data import CellCounters
 from bakeoff.spec import Frozen
 from bakeoff.stats.interval import Paired
 
-PROFILES = "profile"
-"""Kind of the explaining epochs in which servers are profiled."""
-
+PROFILES = "profile"  # kind of the explaining epochs in which servers are profiled
 PMU_FILE = "pmu.json"
-"""An arm's document in such an epoch: cell -> `CellCounters` of the processor, if it has counters."""
-
-PROFILE_FILE = "profile.json.gz"
-"""An arm's document in an explaining epoch: cell -> `Profile`."""
-
+PROFILE_FILE = "profile.json.gz"  # an arm's document in an explaining epoch: cell -> `Profile`
 OFF_CPU = "off-cpu"
 """Kind of the explaining epochs in which the threads' switches are recorded.
 
 An arm has a `PROFILE_FILE` there, too. A sample is then a microsecond in which a thread was off the CPU. Its stack,
 where the thread waited, begins with `SERVING` or `BACKGROUND`, and ends with `PREEMPTED` where it could have run."""
 
-KERNEL = "[kernel]"
-"""Object of functions of the kernel and its modules."""
+KERNEL = "[kernel]"  # object of functions of the kernel and its modules
 
 
 class Function(NamedTuple):
@@ -49,11 +42,8 @@ class Function(NamedTuple):
 SERVING, BACKGROUND = Function("thread of a connection", "[thread]"), Function("other thread", "[thread]")
 """What a stack of `OFF_CPU` begins with: whether its thread ever runs statements."""
 
-PREEMPTED = Function("preempted", "[thread]")
-"""What it ends with where the thread waited for a processor alone."""
-
-Stack = tuple[Function, ...]
-"""Functions from the thread's first one to that which runs."""
+PREEMPTED = Function("preempted", "[thread]")  # what it ends with where the thread waited for a processor alone
+Stack = tuple[Function, ...]  # functions from the thread's first one to that which runs
 
 
 class Profile(Frozen):
@@ -64,9 +54,7 @@ class Profile(Frozen):
         period_ns: time that a sample stands for, on the CPU or (`OFF_CPU`) off it.
         outside: samples between the slices, which are left out.
         incomplete: samples whose stack reaches neither a thread's beginning nor the C library.
-        parents: of each node; -1 for roots.
-        calls: index into `functions` of each node.
-        counts: samples in which the node's function itself runs.
+        calls: index into `functions` of each node; `counts` its own samples.
     """
 
     event: str
@@ -82,7 +70,6 @@ class Profile(Frozen):
 
     @classmethod
     def of_stacks(cls, stacks: Mapping[Stack, int], **fields: str | float) -> "Profile":
-        """Build a profile from the number of samples of each stack."""
         functions: dict[Function, int] = {}
         nodes: dict[tuple[int, int], int] = {}
         counts: Counter[int] = Counter()
@@ -117,8 +104,6 @@ Column = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Group:
-    """A part of the server, by its functions."""
-
     name: str
     family: str
     kernel: bool
@@ -128,8 +113,6 @@ class Group:
 
 @dataclass(frozen=True)
 class Subsystems:
-    """The contents of `subsystems.toml`: groups in order, and newer names of functions."""
-
     groups: tuple[Group, ...]
     renamed: Mapping[str, str]
 
@@ -158,7 +141,7 @@ class Subsystems:
         )
 
     def family_of(self, group: str) -> str:
-        """Return the DBA's word for a group, or the group's own name if it has none."""
+        """Return the DBA's word for a group, or its own name."""
         return next((each.family for each in self.groups if each.name == group), group)
 
 
@@ -166,11 +149,8 @@ class Subsystems:
 class Tree:
     """One arm's calls in one cell, over several epochs; parents come before children.
 
-    Attributes:
-        parents: of each node; -1 for roots.
-        calls: index into `names` of each node.
-        groups: of each node, that of its innermost function that has one.
-        own_ns: CPU per event; rows are nodes, columns epochs. `total_ns` includes all below.
+    A node's group is that of its innermost function that has one. `own_ns` is CPU per event; rows are nodes, columns
+    epochs. `total_ns` includes all below.
     """
 
     names: tuple[str, ...]
@@ -194,7 +174,6 @@ class Tree:
         return found
 
     def by_group(self) -> dict[str, Column]:
-        """Return the time per event and epoch by group. They sum to the whole."""
         found: dict[str, Column] = {}
         for node, group in enumerate(self.groups):
             found[group] = found.get(group, 0.0) + self.own_ns[node]
@@ -212,7 +191,6 @@ def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
 
 
 def _nameless(function: Function, group: str, caller: str) -> str:
-    """Name a function without a symbol, `group` being its file's; empty if its caller has none either."""
     if group:
         name = f"{NAMELESS} in {_SO.sub('', function.object)}"
         return "" if caller == name else name
@@ -226,7 +204,6 @@ def is_servers(function: Function) -> bool:
 
 
 def tree_of(profiles: Sequence[Profile]) -> Tree:
-    """Merge the profiles of several epochs, each with events, of one arm in one cell."""
     subsystems = Subsystems.load()
     names: dict[str, int] = {}
     nodes: dict[tuple[int, int], int] = {}
@@ -271,8 +248,6 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
 
 @dataclass(frozen=True)
 class FunctionCost:
-    """CPU ns per event of a function alone (`own`), and with all that it calls."""
-
     name: str
     group: str
     own: Paired
@@ -281,13 +256,7 @@ class FunctionCost:
 
 @dataclass(frozen=True)
 class ProfileComparison:
-    """Two arms' profiles in one cell, in CPU ns per event, by size of the difference.
-
-    Attributes:
-        epochs: how many both have.
-        events: what the kernel sampled by (`cpu-clock:u` misses the kernel's part).
-        incomplete: by arm, share of samples whose stack does not reach its thread's beginning.
-    """
+    """Two arms' profiles in one cell, in CPU ns per event, by size of the difference."""
 
     epochs: int
     all: Paired
@@ -299,7 +268,6 @@ class ProfileComparison:
 
 
 def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Profile]) -> ProfileComparison | None:
-    """Compare two arms' profiles, each by epoch, in the epochs that both have; None if there are none."""
     both = sorted(baseline.keys() & contender.keys())
     common = [each for each in both if all(side[each].events and side[each].counts for side in (baseline, contender))]
     if not common:
@@ -340,7 +308,6 @@ def _paired(baseline: Column, contender: Column) -> Paired:
 def compare_processors(
     baseline: Mapping[int, CellCounters], contender: Mapping[int, CellCounters]
 ) -> tuple[tuple[str, Paired], ...]:
-    """Compare the processor's counters (`pmu.*`) per event, and instructions per cycle, in the epochs of both arms."""
     pairs = [(baseline[epoch], contender[epoch]) for epoch in sorted(baseline.keys() & contender.keys())]
     common = [pair for pair in pairs if all(side["events"] for side in pair)]
     if not common:
@@ -359,7 +326,6 @@ def compare_processors(
 
 
 def _home_groups(trees: Sequence[Tree]) -> dict[str, str]:
-    """Return the group in which each function spends most."""
     spent: dict[str, dict[str, float]] = {}
     for tree in trees:
         own = tree.own_ns.sum(axis=1)

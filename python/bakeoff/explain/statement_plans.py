@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pydantic import ConfigDict
+
 from bakeoff import features
 from bakeoff.engine_messages import SliceMessage
 from bakeoff.plan import Cell
@@ -12,31 +14,24 @@ from bakeoff.results import EpochWriter
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.stats.model import Frozen
 
-PLANS = "plans"
-"""Kind of the explaining epochs in which plans are recorded."""
-
-PLANS_DOCUMENT = "plans.json"
-"""Document of one arm of each round in such an epoch: cell -> `CellPlans`."""
-
+PLANS = "plans"  # kind of the explaining epochs in which plans are recorded
+PLANS_DOCUMENT = "plans.json"  # document of one arm of each round in such an epoch: cell -> `CellPlans`
 _LOG = "statements.log"
 
 
 class StatementPlans(Frozen):
-    """How the arms run one statement of the workload.
+    """How the arms run one statement of the workload; a plan has one line per table.
 
-    Attributes:
-        text: of the digest, without literals.
-        plans: by arm, one line per table. Empty if the server cannot explain it.
-        differs: arms whose plan is not that of the first arm that has one.
-        rows_read: by arm, per execution; empty for writes.
-        analyzed: by arm, one line per step, if a plan differs.
+    `differs` has the arms whose plan is not that of the first arm that has one. `rows_read` is per execution, empty for
+    writes.
     """
+
+    model_config = ConfigDict(extra="ignore")  # older files also have `analyzed`
 
     text: str
     plans: dict[str, tuple[str, ...]]
     differs: tuple[str, ...] = ()
     rows_read: dict[str, float] = {}
-    analyzed: dict[str, tuple[str, ...]] = {}
 
 
 class CellPlans(Frozen):
@@ -59,7 +54,6 @@ class Plans:
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[SliceMessage], None]]:
-        """Have the first arm's server log its statements meanwhile, then explain them on every arm."""
         replay = features.part("replay", "answers")
         if cell.fixed_work or not replay:
             yield lambda _message: None

@@ -18,14 +18,11 @@ from bakeoff.run.counters import all_events
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
 from bakeoff.servers import Installation, Instance, Server
 from bakeoff.stats import interval as iv
-from bakeoff.stats.interval import Paired, Unpaired
+from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Frozen
 
-WAITS = "waits"
-"""Kind of the explaining epochs in which waits are recorded."""
-
-WAITS_DOCUMENT = "waits.json"
-"""An arm's document in such an epoch: cell -> `CellWaits`."""
+WAITS = "waits"  # kind of the explaining epochs in which waits are recorded
+WAITS_DOCUMENT = "waits.json"  # an arm's document in such an epoch: cell -> `CellWaits`
 
 
 class CellWaits(Frozen):
@@ -39,17 +36,14 @@ class CellWaits(Frozen):
     missing: tuple[str, ...] = ()
 
 
-_SHARE_LEAST = 0.002
-"""Share of an event's time below which a wait on both arms is not compared."""
+_SHARE_LEAST = 0.002  # share of an event's time below which a wait on both arms is not compared
 
 
 @dataclass(frozen=True)
 class WaitDifference(Paired):
     """One wait of two arms in one cell, in ns per event.
 
-    Attributes:
-        ratio: log ratio; None if an arm has none of it in some epoch.
-        p_adjusted: that nothing differs, after Holm over the cell's waits; None below `EPOCHS_MIN_PAIRED` epochs.
+    `ratio` is None if an arm has none of it in some epoch. `p_adjusted` is after Holm over the cell's waits.
     """
 
     name: str
@@ -62,7 +56,7 @@ class WaitDifference(Paired):
 
     @property
     def grows(self) -> bool:
-        """Whether it is longer on the contender, by the tested value: one epoch can turn the sign of the difference."""
+        """Whether it is longer by the tested value: one epoch can turn the sign of the difference."""
         return (self.ratio or self.difference).mean > 0
 
 
@@ -101,12 +95,6 @@ def wait_differences(
     return tuple(sorted(compared, key=lambda each: (-abs(each.difference.mean), each.name)))
 
 
-def instruments_cost(explaining: Mapping[int, float], counted: Mapping[int, float]) -> Unpaired | None:
-    """Return the log ratio of throughput [1/s by epoch] with instruments to that without, if both are known."""
-    explained, plain = (iv.moments([math.log(rate) for rate in each.values()]) for each in (explaining, counted))
-    return iv.welch(explained, plain)
-
-
 def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
     return [b - a for a, b in zip(own, other, strict=True)]
 
@@ -120,16 +108,13 @@ def _p_value(values: Sequence[float]) -> float | None:
     return iv.p_value(*iv.moments(values), inflation=1.0) if len(values) >= iv.EPOCHS_MIN_PAIRED else None
 
 
-_IDLE = ("idle", "wait/io/socket/")
-"""Instruments of a thread that has nothing to do."""
-
+_IDLE = ("idle", "wait/io/socket/")  # instruments of a thread that has nothing to do
 _TABLES = {"waits": "wait/%", "stages": "stage/%"}
 ROW_LOCK = "innodb/row lock"
 """Name of the wait for row locks, which the server's status counts and no instrument does."""
 
 
 def with_instruments(tools: EpochTools) -> EpochTools:
-    """Have servers start with the wait instruments of performance_schema."""
     setups = []
     for setup in tools.setups:
         if setup.installation and setup.settings:
@@ -140,7 +125,6 @@ def with_instruments(tools: EpochTools) -> EpochTools:
 
 
 def _instruments(installation: Installation) -> dict[str, str]:
-    """List the instruments. MySQL 5.5 has all of them on; stages are switched on in the running server."""
     old = installation.family == "mysql" and installation.version < (5, 6)
     return {"performance_schema": "ON"} | ({} if old else {"performance_schema_instrument": "wait/%=ON"})
 
@@ -199,7 +183,6 @@ def _read(server: Server) -> Counter[str]:
 
 
 def _summary(server: Server, table: str, where: str, pattern: str) -> dict[str, int] | None:
-    """Return a performance_schema table's sums by instrument; None if the server has no such table."""
     try:
         rows = server.query(
             f"SELECT event_name, SUM(sum_timer_wait) FROM performance_schema.{table} "

@@ -6,12 +6,10 @@ from functools import partial
 
 from bakeoff import spec
 from bakeoff.gate import outputs, sections
-from bakeoff.gate.rule import Answer, GateQuestion, Sample, answers, as_question, forecast_sentence
-from bakeoff.plan import Plan
+from bakeoff.gate.rule import Answer, GateQuestion, Sample, answers, as_question
 from bakeoff.report.context import Context, Finish
 from bakeoff.report.view import Conclusion
 from bakeoff.spec import Study
-from bakeoff.stats.resolution import NoiseCard
 from bakeoff.stats.stopping import ComparisonState, Decision, Progress, decide, family_size
 
 
@@ -26,9 +24,6 @@ class _Gate:
             return Answer.FAIL in answers(samples, limit=study.question.reference, family=family)
 
         return decide(progress, answered=failed)
-
-    def forecast(self, card: NoiseCard, study: Study, plan: Plan) -> str:
-        return forecast_sentence(card, study, plan)
 
     def conclude(self, context: Context) -> Conclusion:
         gate = sections.gate_of(context)

@@ -1,7 +1,6 @@
 """The gate: whether a contender is slower than allowed, by the intervals and the stopping rule of a duel.
 
-A gate's reference is its limit, the log ratio of the largest slowdown allowed; a duel's is 0. A comparison is DECISIVE
-when its anytime-valid interval excludes the limit, and PRECISE at a fixed share of it. The gate passes if every
+A gate's reference is its limit, the log ratio of the largest slowdown allowed; a duel's is 0. The gate passes if every
 comparison does, which needs no correction (an intersection-union test). It fails if one does, which is corrected by
 Holm, and measuring ends there. docs/reference/gate.md has the simulated error rates.
 """
@@ -16,17 +15,12 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from bakeoff.plan import Plan
 from bakeoff.spec import Question, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import moments
 from bakeoff.stats.model import Comparison, Frozen, Obstacle, Stop
-from bakeoff.stats.resolution import NoiseCard
-from bakeoff.units import percent_text
 
 PRECISION_SHARE = 0.25
-"""Half-width at which measuring ends, as a share of the limit: tells half of it from one and a half times it."""
-
 DEFAULT_NAME = "gate"  # the name of a project's only gate
 OFTEN = 0.9  # probability with which `reach_of` holds
 
@@ -41,28 +35,20 @@ class OnUnclear(StrEnum):
 
 
 class GateQuestion(Question):
-    """Whether a contender is slower than allowed; `reference` is the log ratio of the largest slowdown allowed.
-
-    Attributes:
-        on_unclear: None for exit code 6.
-        bisect: use the exit codes of `git bisect run`.
-        junit, history: absolute paths of further files to write.
-    """
+    """Whether a contender is slower than allowed; `reference` is the log ratio of the largest slowdown allowed."""
 
     noun: ClassVar[str] = "gate"
 
     kind: str = "gate"
     reference: float = Field(lt=0)
     name: str = DEFAULT_NAME
-    on_unclear: OnUnclear | None = None
-    bisect: bool = False
-    junit: Path | None = None
-    history: Path | None = None
+    on_unclear: OnUnclear | None = None  # None for exit code 6
+    bisect: bool = False  # use the exit codes of `git bisect run`
+    junit: Path | None = None  # absolute
+    history: Path | None = None  # absolute
 
 
 class Answer(StrEnum):
-    """Answer of a gate, or of one of its comparisons."""
-
     PASS = "pass"
     FAIL = "fail"
     UNCLEAR = "cannot tell"
@@ -84,12 +70,10 @@ class CellAnswer(Frozen):
 
 
 class Gate(Frozen):
-    """Answer of a whole gate; `why` explains a missing answer, `max_slowdown` is a share (0.02)."""
-
     answer: Answer
-    max_slowdown: float
+    max_slowdown: float  # a share (0.02)
     cells: tuple[CellAnswer, ...]
-    why: str = ""
+    why: str = ""  # explains a missing answer
 
 
 def as_gate(study: Study, max_slowdown: float, **options: Any) -> Study:  # noqa: ANN401 — fields of GateQuestion
@@ -106,16 +90,11 @@ def as_question(study: Study) -> GateQuestion:
 
 
 def limit_text(limit: float) -> str:
-    """Return the slowdown that a limit allows, as it was typed: `2%`, `12.5%`."""
     return f"{-math.expm1(limit) * 100:.4g}%"
 
 
 def answers(samples: Sequence[Sample], *, limit: float, family: int) -> list[Answer]:
-    """Answer each comparison.
-
-    `limit` is the log ratio of the largest slowdown allowed. Of the gate's `family` of comparisons, those without a
-    sample count as not failed.
-    """
+    """Answer each comparison. Of the gate's `family` of comparisons, those without a sample count as not failed."""
     harms = [_harm(sample, limit, family) for sample in samples]
     adjusted = iv.holm([*harms, *[None] * (family - len(harms))])
     return [_answer(harm, q) for harm, q in zip(harms, adjusted, strict=False)]
@@ -132,8 +111,7 @@ def _answer(harm: float | None, adjusted: float | None) -> Answer:
 def _harm(sample: Sample, limit: float, family: int) -> float | None:
     """Return the one-sided p-value of 'not slower than allowed': near 0 beyond the limit, near 1 within it.
 
-    An anytime-valid interval has no p-value: 0 or 1 if it excludes the limit, else None. Its level is that of the
-    interval shown (`AnalysisContext.interval`), corrected on the side that fails.
+    An anytime-valid interval has no p-value: 0 or 1 if it excludes the limit, else None.
     """
     n = len(sample.values)
     if sample.stop is Stop.RUNNING or n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, sample.values)):
@@ -185,23 +163,3 @@ def reach_of(samples: Iterable[tuple[float, int]], *, limit: float) -> tuple[flo
     """Return the log ratios from which all of (sd, n) pass, and down to which one fails, nine times in ten each."""
     apart = max(iv.precision_half_width(sd, n) + NormalDist().inv_cdf(OFTEN) * sd / math.sqrt(n) for sd, n in samples)
     return limit + apart, limit - apart
-
-
-def forecast_sentence(card: NoiseCard, study: Study, plan: Plan) -> str:
-    """Say what this gate can tell apart on this machine in its budget; empty if unknown."""
-    if not card.lines:
-        return ""
-    fitting, limit = int((plan.budget_s - plan.load_s) / plan.epoch_s), study.question.reference
-    passes, fails = reach_of(
-        [(line.sd_epoch, max(iv.N_MIN, min(fitting, line.epochs_needed))) for line in card.lines], limit=limit
-    )
-    allowed = limit_text(limit)
-    if passes >= 0:
-        return (
-            f"this machine is too noisy for {allowed} in this budget: a build as fast as the baseline may not pass; "
-            "give more --budget or more --max-slowdown"
-        )
-    return (
-        f"by this noise a build passes that is up to about {percent_text(passes)} slower, and fails from about "
-        f"{percent_text(fails)} on, nine times in ten; in between the gate may not be able to tell"
-    )

@@ -19,7 +19,6 @@ def gate_of(context: Context) -> Gate:
 
 
 def question(context: Context) -> str:
-    """`Is path:pr at most 2% slower than path:main?`."""
     names = [context.labels[name] for name in context.analysis.contenders]
     which = names[0] if len(names) == 1 else f"each of {', '.join(names)}"
     return f"Is {which} at most {_allowed(context)} slower than {context.labels[context.analysis.baseline]}?"

@@ -45,12 +45,9 @@ Floats = NDArray[np.float64]
 class Change:
     """One change point.
 
-    Attributes:
-        at: index of the first point after it.
-        first, last: range of `at` with probability `PLACES`.
-        size: log ratio of the mean after it to the mean before it, up to the neighbouring changes.
-        low, high: 95% interval of the size. As the place was chosen by the size, it lies a little too far from 0.
-        p_value: corrected over all series tested together.
+    `at` is the index of the first point after it, and lies from `first` to `last` with probability `PLACES`. `size` is
+    the log ratio of the means after and before it, with its 95% interval; as the place was chosen by the size, it is a
+    little too far from 0. The p-value is corrected over all series tested together.
     """
 
     at: int
@@ -68,17 +65,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Track:
-    """Log ratios of one series in the order of time, and their standard errors."""
-
     values: Sequence[float]
     errors: Sequence[float]
 
 
 def changes_of(tracks: Sequence[Track], *, alpha: float = ALPHA, seed: int = 0) -> list[tuple[Change, ...]]:
-    """Find the change points of series that are tested together.
-
-    `alpha` is the probability of finding any if there is none in any series.
-    """
+    """Find change points of series tested together; `alpha` is the probability of finding any where there is none."""
     long = [at for at, track in enumerate(tracks) if len(track.values) >= POINTS_MIN]
     found: list[tuple[Change, ...]] = [()] * len(tracks)
     if not long:
@@ -125,7 +117,6 @@ class _Search:
         return tuple(self._change(places, at, p) for at in range(len(places)))
 
     def _places(self, start: int, end: int) -> list[int]:
-        """Divide a stretch at its clearest change, then test both parts."""
         values, weights, (lows, middles, highs) = (
             self.values[start:end], self.weights[start:end], _stretches(end - start)
         )  # fmt: skip
@@ -197,7 +188,6 @@ def _neighbourhoods(values: Floats) -> Floats:
 
 
 Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""Start, division and end of each stretch."""
 
 
 def _stretches(n: int) -> Stretches:

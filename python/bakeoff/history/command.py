@@ -67,7 +67,6 @@ def add(
 
 
 def add_run(run: RunDirectory, file: Path, *, series: str, commit: str | None = None, date: str | None = None) -> None:
-    """Add a run to a history, and say so on standard error."""
     at = _moment(date) if date else None
     points = points_of(run, series=_named(series), commit=_commit(commit), at=at)
     new = History(file).add(points)

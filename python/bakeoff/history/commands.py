@@ -3,7 +3,7 @@
 from bakeoff.cli.commands import RESULTS, CommandSource
 
 COMMANDS = {
-    "compare": CommandSource("bakeoff.history.compare_command", "compare", "Compare earlier runs.", RESULTS),
+    "compare": CommandSource("bakeoff.history.compare", "compare", "Compare earlier runs.", RESULTS),
     "history": CommandSource(
         "bakeoff.history.command", "app", "Keep results over months: what changed, and when.", RESULTS
     ),

@@ -1,22 +1,32 @@
-"""Compare earlier runs. They are unpaired, so they get no verdicts."""
+"""`bakeoff compare`: compare earlier runs, or series of single runs. They are unpaired, so they get no verdicts."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
+from typing import Annotated
 
-from bakeoff.errors import ResultsError
+import click
+
+from bakeoff.cli.arguments import Format, FormatOption, Runs
+from bakeoff.cli.options import command
+from bakeoff.cli.printing import print_sentence, print_table
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.history.history_file import History, Point
 from bakeoff.plan.workloads import workload_names
 from bakeoff.report import numbers
 from bakeoff.report.context import read_analysis
 from bakeoff.report.setups import data_parts
-from bakeoff.results import RunDirectory
+from bakeoff.results import RunDirectory, open_run
 from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Study
+from bakeoff.spec.fields import Argument, Option
 from bakeoff.stats import hosts
 from bakeoff.stats.estimate import epoch_rates
-from bakeoff.stats.interval import ALPHA_T, Moments, Unpaired, excludes_zero, holm, welch
+from bakeoff.stats.interval import ALPHA_T, Moments, Unpaired, excludes_zero, holm, moments, welch
 from bakeoff.stats.stopping import control_name
 from bakeoff.units import format_rate
 
@@ -27,14 +37,18 @@ CAVEAT = (
 )
 
 
+SINGLE = (
+    "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. "
+    "Changes of the machine are part of every difference, so they get no verdict and no change points."
+)
+
+
 @dataclass(frozen=True)
 class Line:
-    """Something that two runs have both measured.
+    """Something that two runs have both measured, in events per second or as a ratio.
 
-    Attributes:
-        kind: `throughput` of an arm (label), `ratio` of a contender to its baseline, or a single run's metric.
-        earlier, later: events per second, or a ratio, of the first run and of this one.
-        p_adjusted: Holm over all lines; None without an interval.
+    `kind` is `throughput` of an arm (label), `ratio` of a contender to its baseline, or a single run's metric.
+    `p_adjusted` is corrected over all lines (Holm), and None without an interval.
     """
 
     run: str
@@ -48,7 +62,6 @@ class Line:
 
     @property
     def differs(self) -> bool | None:
-        """True if the interval excludes 1 after correction; None without an interval."""
         if self.p_adjusted is None:
             return None
         return excludes_zero(self.found.estimate.interval) and self.p_adjusted <= ALPHA_T
@@ -56,8 +69,6 @@ class Line:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Runs compared with the first of them, and notes on what else differs between them."""
-
     runs: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
@@ -65,8 +76,6 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run: (cell, kind, label) -> mean log per epoch; arm's label -> its server's version."""
-
     run: RunDirectory
     study: Study
     values: dict[tuple[str, str, str], Moments]
@@ -151,7 +160,6 @@ def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
 
 
 def line_of(run: str, cell: str, kind: str, label: str, earlier: Moments, later: Moments) -> Line | None:
-    """Compare two means of logs by Welch's test; None if either has no value."""
     found = welch(later, earlier)
     if found is None:
         return None
@@ -160,7 +168,6 @@ def line_of(run: str, cell: str, kind: str, label: str, earlier: Moments, later:
 
 
 def adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Correct the p-values over all lines (Holm)."""
     adjusted = holm([line.found.p_value for line in lines])
     return tuple(replace(line, p_adjusted=p) for line, p in zip(lines, adjusted, strict=True))
 
@@ -195,7 +202,6 @@ _OF_WORKLOADS = ("options", "rate_per_s", "speed")
 
 
 def _differences(one: Study, other: Study) -> list[str]:
-    """What makes cells of the same name different."""
     names = (
         ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"),
         ("placement of threads", "placement"), ("resting servers stopped", "freeze"),
@@ -223,15 +229,93 @@ def _arms(measured: _Measured) -> str:
     return ", ".join(arm_labels(measured.study).values())
 
 
-def texts_of(line: Line) -> tuple[str, str, str, str, str]:
-    """Format earlier, later, their ratio, its interval and the finding."""
-    form = (lambda value: f"{value:.3f}×") if line.kind == "ratio" else format_rate
-    estimate = line.found.estimate
-    says = {None: "too few epochs", True: "differs", False: "cannot tell"}[line.differs]
-    return (
-        form(line.earlier),
-        form(line.later),
-        numbers.ratio(estimate.mean, estimate.interval.half_width),
-        numbers.interval(estimate.interval) or "none",
-        says,
-    )
+def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparison:
+    """Compare series of single runs with the first one, cell by cell, by Welch's test over runs."""
+    logs: dict[str, dict[tuple[str, str, str], list[float]]] = {name: {} for name in names}
+    for point in points:
+        if point.series in logs and point.is_single and point.value:
+            key = (point.cell, point.metric, point.tool.partition(" ")[0])
+            logs[point.series].setdefault(key, []).append(math.log(point.value))
+    for name, found in logs.items():
+        if not found:
+            raise SpecError(f"compare: {name!r} is not a series of single runs.", hint="See `bakeoff history show`.")
+    first, notes = names[0], []
+    lines = []
+    for name in names[1:]:
+        for key, earlier in logs[first].items():
+            later = logs[name].get(key, [])
+            label = f"{key[1]}, {key[2]}"
+            if line := line_of(name, key[0], key[1], label, moments(earlier), moments(later)):
+                lines.append(line)
+                notes.append(f"{name}, {key[0]}, {key[1]}: {len(later)} runs, in {first} {len(earlier)}.")
+    if not lines:
+        raise ResultsError(f"series {first} shares no cell and tool with {' or '.join(names[1:])}.")
+    return RunComparison(tuple(names), adjusted(lines), (SINGLE, *notes))
+
+
+# The command.
+
+
+@command()
+def compare(
+    run: Annotated[list[str], Argument("Two or more, each as for `report`; the first is the reference.", "RUN")],
+    across_machines: Annotated[bool, Option("Compare runs of different machines all the same.")] = False,
+    history: Annotated[
+        Path | None, Option("RUNs are series of single runs in this history: each run one observation.", "FILE")
+    ] = None,
+    runs: Runs = None,
+    output: FormatOption = Format.TEXT,
+) -> None:
+    """Compare earlier runs in what they have in common: throughput of each arm, and ratios to the baseline."""
+    if len(run) < 2:
+        raise SpecError("compare: it takes at least two runs.", hint="See `bakeoff list runs`.")
+    if history:
+        if len(set(run)) < len(run):
+            raise SpecError("compare: a series is named twice.", hint="See `bakeoff history show`.")
+        found = compare_series(History(history).points(), run)
+    else:
+        directories = [open_run(name, runs) for name in run]
+        if len({directory.path.resolve() for directory in directories}) < len(directories):
+            raise SpecError("compare: a run is named twice.", hint="See `bakeoff list runs`.")
+        found = compare_runs(directories, across_machines=across_machines)
+    if output is Format.JSON:
+        click.echo(json.dumps(_record(found), indent=1))
+    else:
+        _print(found)
+
+
+def _record(found: RunComparison) -> dict[str, object]:
+    names = ("run", "cell", "kind", "label", "earlier", "later")
+    lines = [
+        {name: getattr(line, name) for name in names}
+        | numbers.ratio_fields(line.found.estimate)
+        | {"p_value": line.found.p_value, "p_adjusted": line.p_adjusted, "differs": line.differs}
+        for line in found.lines
+    ]
+    return {"runs": found.runs, "paired": False, "caveat": CAVEAT, "notes": found.notes, "lines": lines}
+
+
+def _print(found: RunComparison) -> None:
+    for number, name in enumerate(found.runs, start=1):
+        click.echo(f"run {number}: {name}")
+    for note in found.notes:
+        print_sentence(note)
+    several = len(found.runs) > 2
+    rows = []
+    for line in found.lines:
+        form = (lambda value: f"{value:.3f}×") if line.kind == "ratio" else format_rate
+        estimate, later = line.found.estimate, form(line.later)
+        rows.append(
+            (
+                line.cell,
+                line.label,
+                form(line.earlier),
+                f"{found.runs.index(line.run) + 1}: {later}" if several else later,
+                numbers.ratio_of(estimate),
+                numbers.interval(estimate.interval) or "none",
+                {None: "too few epochs", True: "differs", False: "cannot tell"}[line.differs],
+            )
+        )
+    columns = ("cell", "what", "run 1", "run" if several else "run 2", "ratio", "95% interval", "finding")
+    print_table(columns, rows, grouped=True)
+    print_sentence(CAVEAT)

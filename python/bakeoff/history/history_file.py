@@ -24,11 +24,8 @@ class Point(Frozen):
     """One comparison of one run, or one figure of a single run of another tool.
 
     Attributes:
-        baseline: label of the reference in the same run; empty for single runs.
-        tool: what measured (`bakeoff 0.2.0`, `sysbench 1.0.20`).
         ratio: log ratio over the baseline, with standard `error` and 95% interval; None for single runs.
-        reference: the baseline's figure; None for single runs.
-        value: events per second, or ms.
+        reference, value: figures of the baseline and of what was measured: events per second, or ms.
     """
 
     series: str
@@ -61,8 +58,6 @@ class Point(Frozen):
 
 
 class Annotation(Frozen):
-    """A note on what happened on a day, for one series or (if empty) for all."""
-
     at: AwareDatetime
     series: str = ""
     text: str
@@ -82,7 +77,6 @@ class History:
         self.path = path
 
     def check(self) -> None:
-        """Check that points can be added to the file, which may be missing or empty."""
         if self.path.exists() and self.path.stat().st_size:
             self.annotations()
 
@@ -107,7 +101,6 @@ class History:
             connection.execute("INSERT OR REPLACE INTO annotation VALUES (?, ?, ?)", row)
 
     def points(self, series: str = "") -> list[Point]:
-        """Return the points of one series or of all, in the order of time."""
         with self._open() as connection:
             rows = connection.execute("SELECT series, content FROM point ORDER BY at, run, rowid").fetchall()
         names = sorted({name for name, _ in rows})

@@ -30,10 +30,7 @@ _SQLITE = b"SQLite format 3\0"
 class Figure:
     """One figure of one run; what the file does not say is empty or None.
 
-    Attributes:
-        value: events per second, events per minute, or ms, by the metric.
-        number: number of the run in the file.
-        transaction: the only one measured; empty for all.
+    `value` is events per second, events per minute, or ms, by the metric; `number` is that of the run in the file.
     """
 
     tool: str
@@ -51,7 +48,6 @@ class Figure:
 def read_points(
     path: Path, *, series: str, workload: str = "", server: str = "", commit: str = "", at: datetime | None = None
 ) -> list[Point]:
-    """Read the points of a file; what is not given is taken from the file."""
     try:
         if path.stat().st_size > _BYTES_MAX:
             raise SpecError(f"{path} is too large for a result.", hint="Name the tool's own summary.")
@@ -145,7 +141,6 @@ def _hammerdb(text: str) -> Iterator[Figure]:
 
 
 def _hammerdb_timing(text: str) -> Iterator[Figure]:
-    """`job JOBID timing` as JSON: a cell per transaction."""
     for name, timing in json.loads(text).items():
         yield Figure("HammerDB", "TPROC-C", None, P95, float(timing["p95_ms"]), transaction=name)
 

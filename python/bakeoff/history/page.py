@@ -19,7 +19,7 @@ import numpy as np
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.history.changes import POINTS_MIN, Change, Track, changes_of
-from bakeoff.history.compare import RunComparison, adjusted, line_of
+from bakeoff.history.compare import SINGLE
 from bakeoff.history.history_file import P95, THROUGHPUT, Annotation, Point
 from bakeoff.report import numbers
 from bakeoff.report.context import read_analysis
@@ -43,10 +43,7 @@ UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 
 
 def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
-    """Return a point for each comparison's throughput, and for its events' 95th percentile.
-
-    `at` dates the points; by default it is when the run began.
-    """
+    """Return a point for each comparison's throughput, and for its events' 95th percentile; `at` dates them."""
     analysis = read_analysis(run)
     if analysis is None:
         raise ResultsError(f"run {run.name} has no analysis.", hint=f"End it first: bakeoff run --resume {run.name}.")
@@ -131,9 +128,9 @@ class Line:
 
 
 def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
-    """Group points into lines, and find their changes.
+    """Group points by series, cell, metric and baseline (or tool), and find their changes.
 
-    A line has one series, cell, metric and baseline (or tool). A run with several contenders makes a line for each.
+    A run with several contenders makes a line for each.
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
@@ -153,7 +150,6 @@ def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
 
 
 def _word(line: Line, change: Change) -> str:
-    """`slower: −5.1%`."""
     word = "faster" if (change.size < 0) is (line.metric == P95) else "slower"
     return f"{word}: {numbers.change(change.size, change.interval.half_width)}"
 
@@ -206,11 +202,6 @@ def history_view(
 
 _NOTE = "Points with their 95% intervals; vertical lines: changes. Point at a mark for its date, run and figures."
 
-SINGLE = (
-    "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. "
-    "Changes of the machine are part of every difference, so they get no verdict and no change points."
-)
-
 
 def _lead(lines: Sequence[Line], alpha: float) -> str:
     changed = [line for line in lines if line.changes]
@@ -258,7 +249,6 @@ def _between(line: Line, change: Change) -> str:
 
 
 def _noticed(points: Sequence[Point]) -> Iterable[Annotation]:
-    """Annotate points with a new machine, version of the reference, or version of bakeoff."""
     seen: dict[tuple[str, str], set[str]] = {}
     for point in points:
         found = {"machine": point.machine, f"version of {point.baseline}": point.versions[0], "tool": point.tool}
@@ -336,7 +326,6 @@ def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
 
 
 def _means(line: Line) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Return each point's mean between its neighbouring changes, and the number of that stretch."""
     limits = [0, *(change.at for change in line.changes), len(line.points)]
     y: list[float] = []
     group: list[int] = []
@@ -394,7 +383,7 @@ def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
 
 
 def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
-    """Return a flat record of a point, with the standard error of its log ratio and its change, if any."""
+    """Return a flat record of a point, with its change, if any."""
     point = line.points[at]
     flat = point.model_dump(mode="json", exclude={"ratio", "low", "high", "versions"})
     ratios = {name: getattr(point, name) for name in ("ratio", "low", "high")}
@@ -413,10 +402,8 @@ def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
 def otava_csv(lines: Sequence[Line]) -> str:
     """Return a column per line and a row per commit for Otava's importer: ratios, or figures of single runs.
 
-    A commit that was measured several times at one time has a row for each.
-
-    Raises:
-        SpecError: some run lacks a line, and the format has no empty cells.
+    A commit that was measured several times at one time has a row for each. A missing value is a SpecError, because the
+    format has no empty cells.
     """
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     columns = _columns(lines)
@@ -495,30 +482,3 @@ def github_json(lines: Sequence[Line]) -> str:
         bench["extra"] = f"{point.contender}; {point.run}; {point.machine}"
         benches.append(bench)
     return json.dumps(benches, indent=1, ensure_ascii=False) + "\n"
-
-
-# Several single runs against several.
-
-
-def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparison:
-    """Compare series of single runs with the first one, cell by cell, by Welch's test over runs."""
-    logs: dict[str, dict[tuple[str, str, str], list[float]]] = {name: {} for name in names}
-    for point in points:
-        if point.series in logs and point.is_single and point.value:
-            key = (point.cell, point.metric, point.tool.partition(" ")[0])
-            logs[point.series].setdefault(key, []).append(math.log(point.value))
-    for name, found in logs.items():
-        if not found:
-            raise SpecError(f"compare: {name!r} is not a series of single runs.", hint="See `bakeoff history show`.")
-    first, notes = names[0], []
-    lines = []
-    for name in names[1:]:
-        for key, earlier in logs[first].items():
-            later = logs[name].get(key, [])
-            label = f"{key[1]}, {key[2]}"
-            if line := line_of(name, key[0], key[1], label, iv.moments(earlier), iv.moments(later)):
-                lines.append(line)
-                notes.append(f"{name}, {key[0]}, {key[1]}: {len(later)} runs, in {first} {len(earlier)}.")
-    if not lines:
-        raise ResultsError(f"series {first} shares no cell and tool with {' or '.join(names[1:])}.")
-    return RunComparison(tuple(names), adjusted(lines), (SINGLE, *notes))

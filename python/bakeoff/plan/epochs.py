@@ -1,10 +1,8 @@
 """The plan of a study (`plan.json`): cells, epochs and rounds, their random orders and seeds.
 
-Nothing here is measured; all follows from the study, its seed and the expected seconds of loading and restarting.
-Every random choice of a run follows from one number. The scheme (version 1): a choice has a path, such as
-`("start", 3, "A")`. Its number is the first 53 bits of SHA-256 of the text `bakeoff/1/SEED/start/3/A`; 53 bits are
-exact in every JSON reader. A random order sorts items by their numbers. So a choice depends on the study's seed and on
-its own path alone: adding a cell or an epoch changes no other choice, and any language can recompute it.
+Nothing here is measured. A random choice has a path, such as `("start", 3, "A")`; its number is the first 53 bits of
+SHA-256 of `bakeoff/1/SEED/start/3/A`. A random order sorts items by their numbers. So a choice depends on the study's
+seed and its own path alone: adding a cell or an epoch changes no other choice, and any language can recompute it.
 """
 
 import hashlib
@@ -19,50 +17,34 @@ ROUND_BLOCKS = 1_000_000
 
 
 class SliceLength(Frozen):
-    """How long one arm is loaded before the next has its turn.
-
-    Attributes:
-        slice_ns: counted part of a slice.
-        guard_ns: issued but not counted at the start of a slice; at most a tenth of `slice_ns`.
-    """
-
-    slice_ns: int
-    guard_ns: int
+    slice_ns: int  # counted part of a slice
+    guard_ns: int  # issued but not counted at the start of a slice; at most a tenth of it
 
 
 class Cell(Frozen):
-    """One workload at one concurrency.
+    """One workload at one concurrency."""
 
-    Attributes:
-        name: `oltp_point_select/4`; unique in the study.
-        workload: name of the workload, the part before the slash.
-        workload_index: its place in `Study.workloads`.
-        writes: it changes data, or may (a script that bakeoff does not know).
-        freeze: the resting server is stopped (SIGSTOP) while the other has its turn.
-        fixed_work: every pass runs the same list of events (`bakeoff.plan.workloads.WorkloadKind`).
-        speed: captured seconds replayed per second; None if it does not follow the capture's clock.
-        slices: the length before the pilot, or the one that the pilot chose.
-        seconds: wall seconds that all arms together are measured in an epoch; None for the plan's `seconds_per_cell`.
-    """
-
-    name: str
-    workload: str
-    workload_index: int
+    name: str  # `oltp_point_select/4`; unique in the study
+    workload: str  # the part of the name before the slash
+    workload_index: int  # in `Study.workloads`
     script: str
     threads: int
-    writes: bool
-    freeze: bool
+    writes: bool  # it changes data, or may (a script that bakeoff does not know)
+    freeze: bool  # the resting server is stopped (SIGSTOP) while the other has its turn
     placement: Placement
     open_loop: bool
-    slices: SliceLength
-    seconds: float | None = None
-    fixed_work: bool = False
-    speed: float | None = None
+    slices: SliceLength  # the length before the pilot, or the one that the pilot chose
+    seconds: float | None = None  # of all arms together in an epoch; None for the plan's `seconds_per_cell`
+    fixed_work: bool = False  # every pass runs the same list of events
+    speed: float | None = None  # captured seconds replayed per second
 
     @property
     def guard_ns(self) -> int:
         """Guard of every measured slice; 0 for fixed work, all of whose events count."""
         return 0 if self.fixed_work else self.slices.guard_ns
+
+    def with_slices(self, slices: SliceLength) -> "Cell":
+        return self.model_copy(update={"slices": slices})
 
 
 class CellDraft(Frozen):
@@ -75,27 +57,19 @@ class CellDraft(Frozen):
 
 
 class Seeds(Frozen):
-    """Roots of an epoch's randomness (`outcome.json`)."""
-
     order: int
     keys: int
     padding: int
 
 
 class EpochDraft(Frozen):
-    """An epoch as drawn.
-
-    Attributes:
-        build: which load of the data is restored, counted from 0.
-        cells: in the order of measuring; those that only read come first.
-        padding_bytes: arm -> length of an environment variable that does nothing but move the process's stack.
-    """
+    """An epoch as drawn; cells are in the order of measuring."""
 
     epoch: int
-    build: int
+    build: int  # which load of the data is restored, counted from 0
     start_order: tuple[str, ...]
     cells: tuple[CellDraft, ...]
-    padding_bytes: dict[str, int]
+    padding_bytes: dict[str, int]  # by arm: of an environment variable that only moves the process's stack
     seeds: Seeds
 
     @property
@@ -104,59 +78,40 @@ class EpochDraft(Frozen):
 
 
 class Plan(Frozen):
-    """A study turned into epochs.
-
-    Attributes:
-        arms: names, the baseline first.
-        builds: loads of the data that the epochs take in turn.
-        seconds_per_cell: wall seconds that all arms together are measured in one cell of one epoch, mean over cells.
-        turns: how many arms share these seconds: all, and the baseline once more for each round after the first.
-        overhead_s: wall seconds of an epoch in which nothing is measured (restore, start, readiness, warm-up, stop).
-        load_s: wall seconds before the first epoch and after the last one.
-        epochs_min: fewest epochs that give a verdict.
-        epochs_expected: how many fit into the budget; `fits` if that is enough.
-        budget_needed_s: smallest budget with a verdict: `epochs_min` epochs fit, each cell measured its least.
-        unpaired: why the connections run free although pairing was wanted; empty if they are paired.
-        epochs: the first drafts, as declared before measuring; later ones follow by the same rule.
-    """
+    """A study turned into epochs."""
 
     format: int = 1
     seed: int
-    arms: tuple[str, ...]
-    builds: int
+    arms: tuple[str, ...]  # names, the baseline first
+    builds: int  # loads of the data that the epochs take in turn
     cells: tuple[Cell, ...]
-    seconds_per_cell: float
-    turns: int = 0
-    overhead_s: float
-    load_s: float
+    seconds_per_cell: float  # wall seconds of all arms together in one cell and epoch, mean over cells
+    turns: int = 0  # arms that share these seconds, the baseline once more for each round after the first
+    overhead_s: float  # wall seconds of an epoch in which nothing is measured
+    load_s: float  # wall seconds before the first epoch and after the last one
     budget_s: float
-    epochs_min: int
-    epochs_expected: int
+    epochs_min: int  # fewest that give a verdict
+    epochs_expected: int  # how many fit into the budget; `fits` if that is enough
     fits: bool
-    budget_needed_s: float
-    unpaired: str = ""
-    epochs: tuple[EpochDraft, ...]
+    budget_needed_s: float  # smallest budget with a verdict
+    unpaired: str = ""  # why the connections run free although pairing was wanted
+    epochs: tuple[EpochDraft, ...]  # first drafts, as declared before measuring; later ones follow by the same rule
 
     def with_arms(self, names: Iterable[str]) -> "Plan":
-        """Return the plan with these arms, some of which have joined since it was made."""
         return self.model_copy(update={"arms": tuple(names)})
 
     @property
     def epoch_s(self) -> float:
-        """Expected wall seconds of an epoch with all cells and arms."""
         return self.overhead_s + len(self.cells) * self.seconds_per_cell
 
     def seconds_of(self, cell: str) -> float:
-        """Wall seconds that a cell is measured in an epoch with all arms."""
         seconds = self.cell(cell).seconds
         return self.seconds_per_cell if seconds is None else seconds
 
     def arm_seconds(self, cell: str) -> float:
-        """Wall seconds that each arm is measured in a cell of an epoch, however many arms are left."""
         return self.seconds_of(cell) / (self.turns or len(self.arms))
 
     def measuring_seconds(self, arms: Mapping[str, int]) -> float:
-        """Expected wall seconds of measuring these numbers of arms (baseline included) by cell."""
         return sum(self.arm_seconds(cell) * self._turns_of(count) for cell, count in arms.items())
 
     def _turns_of(self, count: int) -> int:
@@ -168,17 +123,14 @@ class Plan(Frozen):
         return {cell.name: cell for cell in self.cells}[name]
 
     def all_free(self, reason: str) -> "Plan":
-        """Return the plan with all connections where the kernel puts them, because they cannot be paired."""
-        cells = tuple(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
-        return self.model_copy(update={"cells": cells, "unpaired": reason})
+        free = self.with_cells(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
+        return free.model_copy(update={"unpaired": reason})
+
+    def with_cells(self, cells: Iterable[Cell]) -> "Plan":
+        return self.model_copy(update={"cells": tuple(cells)})
 
     def with_slices(self, chosen: dict[str, SliceLength]) -> "Plan":
-        """Return the plan with slice lengths by cell name; other cells keep theirs."""
-        cells = tuple(
-            cell.model_copy(update={"slices": chosen[cell.name]}) if cell.name in chosen else cell
-            for cell in self.cells
-        )
-        return self.model_copy(update={"cells": cells})
+        return self.with_cells(cell.with_slices(chosen.get(cell.name, cell.slices)) for cell in self.cells)
 
 
 def seed_for(seed: int, *path: int | str) -> int:
@@ -188,15 +140,13 @@ def seed_for(seed: int, *path: int | str) -> int:
 
 
 def shuffled(items: Iterable[str], seed: int, *path: int | str) -> tuple[str, ...]:
-    """Return items in the random order that belongs to `path`, whatever order they come in."""
     return tuple(sorted(items, key=lambda item: (seed_for(seed, *path, item), item)))
 
 
 def rounds(arms: tuple[str, ...], *, at_once: int, seed: int, epoch: int) -> tuple[tuple[str, ...], ...]:
     """Choose which arms run together in each round of an epoch, when the servers do not all fit into memory.
 
-    Every contender is in one round, with the baseline (the first arm). The groups are drawn anew for every epoch, and
-    their sizes differ by one at most. `at_once` is 2 or more, or 1 if there is only one arm.
+    Every contender is in one round, with the baseline (the first arm). The groups are drawn anew for every epoch.
     """
     if len(arms) <= at_once:
         return (arms,)

@@ -1,7 +1,4 @@
-"""The only author of plans: the first one, those that measuring changes, and the drafts of their epochs.
-
-Pure functions: no clock, no file, no random state.
-"""
+"""Make plans: the first one, those that measuring changes, and the drafts of their epochs. Pure functions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -21,21 +18,12 @@ _STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
 
 @dataclass(frozen=True)
 class CellPilot:
-    """What its pilot found out about a cell.
-
-    Attributes:
-        slices: the length that it chose.
-        variance_rate_s: variance of the log ratio within an epoch times measured seconds; None if not known.
-        events_per_s: of the slowest arm.
-    """
-
     slices: SliceLength
-    variance_rate_s: float | None
-    events_per_s: float
+    variance_rate_s: float | None  # variance of the log ratio within an epoch times measured seconds
+    events_per_s: float  # of the slowest arm
 
 
 def first_plan(study: Study, *, at_once: int, builds: int) -> Plan:
-    """Plan before anything is known about the machine, which runs `at_once` servers at a time."""
     return plan_study(study, overhead_s=0.0, load_s=0.0, turns=turns(len(study.arms), at_once=at_once), builds=builds)
 
 
@@ -44,12 +32,7 @@ def plan_after_pilot(
 ) -> Plan:
     """Plan with what the first epoch has found out before it measures.
 
-    Args:
-        first: the plan that it began with.
-        study: the question.
-        pilots: by cell; those that write or are open loop have none.
-        begun_s: wall seconds that starting and warming one round of servers took.
-        elapsed_s: wall seconds of the budget used so far, `begun_s` included.
+    `begun_s` is what starting and warming one round of servers took, `elapsed_s` all of the budget used so far.
     """
     rounds = first.turns - len(study.arms) + 1
     plan = plan_study(
@@ -64,7 +47,6 @@ def plan_after_pilot(
 
 
 def plan_anew(old: Plan, study: Study, *, seconds_per_cell: float, elapsed_s: float) -> Plan:
-    """Plan the rest of the budget with other measuring seconds; slices, and each cell's share, stay."""
     plan = plan_study(
         study,
         overhead_s=old.overhead_s,
@@ -78,7 +60,6 @@ def plan_anew(old: Plan, study: Study, *, seconds_per_cell: float, elapsed_s: fl
 
 
 def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
-    """Double the slices of these cells, as far as enough blocks fit into a measuring."""
     longer = {}
     for name in cells:
         cell = plan.cell(name)
@@ -97,15 +78,13 @@ def plan_study(
     builds: int | None = None,
     pilots: Mapping[str, CellPilot] | None = None,
 ) -> Plan:
-    """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`), which the caller reports.
+    """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`).
 
     Args:
         overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
         load_s: expected wall seconds before the first epoch and after the last one.
         seconds_per_cell: measuring seconds of a cell and epoch; None to take them from the noise and the budget.
-        turns: arms that take turns in a cell, the baseline counted once a round (`epochs.turns`); None for every arm.
-        builds: loads of the data; None for the study's.
-        pilots: by cell; None before the pilot.
+        turns: `epochs.turns`; None for every arm once.
     """
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)
@@ -143,7 +122,6 @@ def plan_study(
 
 
 def _ideal_seconds(study: Study, cells: int, overhead_s: float, turns: int, pilots: Mapping[str, CellPilot]) -> float:
-    """Measuring seconds of a cell if the budget did not matter."""
     if any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
         return timing.LONG_S
     least = [
@@ -168,10 +146,8 @@ def _share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
     for cell in plan.cells:
         cell = cell.model_copy(update={"seconds": seconds[cell.name]})
         _, longest_ns = slice_bounds(plan, cell)
-        if cell.slices.slice_ns > longest_ns:
-            cell = cell.model_copy(update={"slices": timing.guarded(longest_ns)})
-        cells.append(cell)
-    return plan.model_copy(update={"cells": tuple(cells)})
+        cells.append(cell if cell.slices.slice_ns <= longest_ns else cell.with_slices(timing.guarded(longest_ns)))
+    return plan.with_cells(cells)
 
 
 def epoch_draft(
@@ -179,11 +155,9 @@ def epoch_draft(
 ) -> EpochDraft:
     """Draw an epoch: start order, cells, build, padding and seeds.
 
-    Start orders come in pairs of epochs, a random one and then its reverse, so that no arm is first more often than
-    another. Builds rotate. Cells that only read come before those that write. Within each group workloads are in random
-    order, and so are a workload's cells, which follow each other because they are warmed together.
-
-    `settled` are (cell, arm) no longer measured. Leaving them out changes no other choice.
+    Start orders come in pairs of epochs, a random one and then its reverse, so that no arm is first more often. Cells
+    that only read come before those that write; a workload's cells follow each other because they are warmed together.
+    `settled` are (cell, arm) no longer measured; leaving them out changes no other choice.
     """
     seed = study.seed
     pair, second = divmod(epoch, 2)
@@ -222,9 +196,10 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
         open_loop = _is_open_loop(workload)
         freeze = changes_data if study.freeze is None else study.freeze
         freeze = freeze and not study.client and not study.has_running_server
-        slices = timing.default_slices(
+        lowest, highest = timing.slice_bounds(
             writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, turns=turns
         )
+        slice_ns = lowest if changes_data or open_loop else min(timing.READ_SLICE_NS, highest)  # before a pilot
         cells += [
             Cell(
                 name=f"{name}/{threads}",
@@ -236,7 +211,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 freeze=freeze,
                 placement=Placement.FREE if study.client else study.placement or _placement(study, workload, threads),
                 open_loop=open_loop,
-                slices=slices,
+                slices=timing.guarded(slice_ns),
                 fixed_work=kind_of(workload.script).fixed_work,
                 speed=workload.speed,
             )
@@ -257,7 +232,6 @@ def _is_open_loop(workload: Workload) -> bool:
 
 
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
-    """Return the shortest and longest slice (ns) that the pilot may choose for a cell."""
     seconds = plan.seconds_per_cell if cell.seconds is None else cell.seconds
     return timing.slice_bounds(
         writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, turns=plan.turns

@@ -6,55 +6,34 @@ from dataclasses import dataclass
 
 from bakeoff.plan.epochs import SliceLength
 
-EPOCHS_MIN = 6
-"""Fewest epochs for a verdict at the target precision."""
-
+EPOCHS_MIN = 6  # fewest epochs for a verdict at the target precision
 _SECONDS_MIN = 2.0  # of measuring a cell in an epoch: below it a write cell has no whole block
-
-LATER_BOUNDS = (5.0, 120.0)
-"""Measuring seconds of a cell in an epoch that its first epochs may choose; above 120 s epochs are few."""
-
-# Seconds for two blocks of the shortest slices with guards, two turns an arm in each; less does not measure an arm.
-_TURN_MIN_S = 4 * 0.055
-
-WARM_MIN_S = 2.0
-"""Shortest warm-up of one workload after a start."""
-
-# Analysis and report after the last epoch count towards the budget.
-_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
-
+LATER_BOUNDS = (5.0, 120.0)  # measuring seconds that the first epochs may choose; above 120 s epochs are few
+_TURN_MIN_S = 4 * 0.055  # two blocks of the shortest slices with guards, two turns an arm in each
+WARM_MIN_S = 2.0  # shortest warm-up of one workload after a start
+_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12  # analysis and report count towards the budget
 _BUDGET_STEP_S = 5.0  # budgets are rounded up to this
-
-LONG_S = 20.0
-"""As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
-
+LONG_S = 20.0  # of a cell before anything is known about the noise; writes and open loop need it
 # Seconds of a reading arm in an epoch. Shorter leaves much noise within the epoch; longer gains little, because
 # restarts differ more (docs/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
-# From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
-_EPOCHS_AIM = 8
-# Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
-_BLOCKS_AIM = 4
-# Events of an arm in an epoch: 50 of them lie beyond the 99th percentile.
-_EVENTS_AIM = 5_000
-
+_EPOCHS_AIM = 8  # from 6 to 8 the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts
+_BLOCKS_AIM = 4  # fewer leave nothing to trim, to test for a trend, or to split the spread with
+_EVENTS_AIM = 5_000  # of an arm in an epoch: 50 of them lie beyond the 99th percentile
 # Standard deviation of an epoch's ratio over the target half-width: with it six epochs reach the target three times in
 # four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values cost more
 # time in every epoch than they save in epochs.
 _EPOCH_SD = 0.75
-
-# With this many blocks, one more or less is at most 5 % of a measuring.
-_BLOCKS_MANY = 20
+_BLOCKS_MANY = 20  # then one more or less is at most 5 % of a measuring
 
 _MS = 1_000_000
-_READ_SLICE_NS = 100 * _MS
+READ_SLICE_NS = 100 * _MS
 _WRITE_SLICE_NS, _FROZEN_WRITE_SLICE_NS = 2_000 * _MS, 1_000 * _MS
 _OPEN_SLICE_NS = 1_000 * _MS
 SLICE_MIN_NS = 5 * _MS
 
 
 def seconds_min(turns: int) -> float:
-    """Fewest measuring seconds of a cell in which so many arms take turns."""
     return max(_SECONDS_MIN, turns * _TURN_MIN_S)
 
 
@@ -63,27 +42,17 @@ def warm_seconds(warm_s: float) -> float:
 
 
 def report_seconds(cells: int) -> float:
-    """Return the wall seconds that analysis and report will take."""
     return _REPORT_S + _REPORT_CELL_S * min(cells, _REPORT_CELLS)
 
 
 def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: int) -> float:
-    """Return the smallest budget for a verdict: loading, report, and the fewest epochs, each cell measured its least.
-
-    It is rounded up, so that it is the same figure wherever it is named.
-    """
+    """Return the smallest budget for a verdict: loading, report, the fewest epochs, each cell measured its least."""
     needed_s = load_s + EPOCHS_MIN * (overhead_s + cells * seconds_min(turns))
     return math.ceil(needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
 
 
 def least_seconds(*, turns: int, slice_ns: int = 0, events_per_s: float = 0.0) -> float:
-    """Least useful measuring seconds of a cell that reads: enough of each arm, enough blocks, enough events for a p99.
-
-    Args:
-        turns: arms that share the seconds.
-        slice_ns: length of its slices; 0 before the pilot.
-        events_per_s: of the slowest arm; 0 if not known.
-    """
+    """Least useful measuring seconds of a cell that reads: enough of each arm, enough blocks and events for a p99."""
     blocks_s = _BLOCKS_AIM * 2 * turns * (slice_ns + guard_ns(slice_ns)) / 1e9
     events_s = turns * _EVENTS_AIM / events_per_s if events_per_s > 0 else 0.0
     return max(_TURN_COMFORTABLE_S * turns, blocks_s, events_s)
@@ -100,20 +69,13 @@ def ideal_seconds(
 ) -> float:
     """Measuring seconds of a cell in an epoch that suit the noise, as far as it is known, whatever the budget.
 
-    After m seconds the variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m).
+    After m seconds the variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m), with `overhead_s` o,
+    `cells` C, `rate_s` v (variance of the log ratio within an epoch times seconds) and `restart_variance` sigma_I^2.
 
     - Nothing known: C m = o, where it is at most twice the least that any m gives.
     - v known: the m with which the fewest epochs reach the target precision, if restarts differ little.
     - v and sigma_I^2 known: the least, m = sqrt(o v / (C sigma_I^2)). Source: Kalibera & Jones, Rigorous Benchmarking
       in Reasonable Time, ISMM 2013 (two levels).
-
-    Args:
-        overhead_s: o, unmeasured seconds of an epoch, shared by the cells.
-        cells: C, their number.
-        bounds: least and most seconds; the most wins.
-        rate_s: v, variance of the log ratio within an epoch times measured seconds, mean over cells.
-        restart_variance: sigma_I^2, variance of the log ratio between epochs that longer measuring would not remove.
-        precision: target half-width, natural-log units.
     """
     if rate_s is None:
         ideal_s = overhead_s / cells
@@ -129,9 +91,8 @@ def ideal_seconds(
 def fit_seconds(ideal_s: float, *, rest_s: float, overhead_s: float, cells: int, turns: int) -> float:
     """Fit the ideal seconds of a cell (`ideal_seconds`) into what loading leaves of the budget.
 
-    Shorter if fewer than 8 epochs fit. If that leaves less than 5 s, 6 epochs must do. Never below `seconds_min`, even
-    if fewer than 6 epochs then fit. What a whole number of epochs leaves of the budget is shared out among them, so
-    that the last one ends with it.
+    Shorter if fewer than 8 epochs fit. If that leaves less than 5 s, 6 epochs must do. Never below `seconds_min`. What
+    a whole number of epochs leaves of the budget is shared out among them, so that the last one ends with it.
     """
     least = seconds_min(turns)
 
@@ -178,11 +139,7 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: 
 
 
 def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[SliceLength, int | None]:
-    """Lengthen slices so that whole blocks fill a measuring; returns them and the number of blocks.
-
-    Three blocks of 8 s would take 24 s where 17 s are planned. With many blocks it does not matter: the number is None,
-    and the slices stay as they are.
-    """
+    """Lengthen slices so that whole blocks fill a measuring; None if there are so many that it does not matter."""
     slices_a_block = 2 * turns
     blocks = int(seconds * 1e9 / (slices_a_block * (slices.slice_ns + slices.guard_ns)) + 1e-6)
     if blocks >= _BLOCKS_MANY:
@@ -198,7 +155,6 @@ def guard_ns(slice_ns: int) -> int:
 
 
 def guarded(slice_ns: int) -> SliceLength:
-    """Return a slice of this length with its guard."""
     return SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns))
 
 
@@ -209,7 +165,6 @@ def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -
 
 
 def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
-    """Longest slice that a pilot may choose: its blocks fill a measuring as long as the budget and `LONG_S` allow."""
     seconds = fit_seconds(LONG_S, rest_s=budget_s, overhead_s=0, cells=cells, turns=turns)
     return longest_slice_ns(seconds=seconds, turns=turns)
 
@@ -218,8 +173,7 @@ def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float,
     """Return the shortest and longest slice (ns) that a cell may have, whatever its pilot says.
 
     Writes take 2 s or more, so that each server flushes in its own slices; 1 s if the resting server is `frozen` and
-    cannot flush (shorter ones change how often it flushes). Open loop takes 1 s, for its tail. Both may be so long that
-    a measuring of `seconds` holds two blocks; reads keep four.
+    cannot flush. Open loop takes 1 s, for its tail. Both may be so long that two blocks fit; reads keep four.
     """
     if writes:
         lowest = _FROZEN_WRITE_SLICE_NS if frozen else _WRITE_SLICE_NS
@@ -229,17 +183,10 @@ def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float,
     return min(lowest, highest), highest
 
 
-def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> SliceLength:
-    """Return slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
-    lowest, highest = slice_bounds(writes=writes, frozen=frozen, open_loop=open_loop, seconds=seconds, turns=turns)
-    return guarded(lowest if writes or open_loop else min(_READ_SLICE_NS, highest))
-
-
 def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float) -> float:
-    """Return the wall seconds until hosts of a cluster have measured so many epochs, each one at a time.
+    """Return the wall seconds until hosts of a cluster have measured so many epochs.
 
-    The first host loads the data and measures an epoch with the pilot, which makes the plan. The others load meanwhile
-    and take part from then on.
+    The first host loads the data and measures an epoch with the pilot; the others load meanwhile, and take part then.
     """
     first_s, others_s = load_s + epoch_s, load_s + max(epoch_s, load_s)
 
@@ -251,26 +198,16 @@ def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float
     return min(time_s for time_s in ends if measured(time_s) >= epochs)
 
 
-GRACE = 1.05
-"""Share of the budget that may be used to complete the fewest epochs a verdict needs."""
-
+GRACE = 1.05  # share of the budget that may be used to complete the fewest epochs a verdict needs
 _RECENT = 3  # epochs whose overhead is averaged: restarts get slower and faster with the machine
 _SHARE_MIN = 0.4  # of the planned measuring; less says too little for the cost of a restart
 
 
 @dataclass(frozen=True)
 class EpochCost:
-    """Wall seconds that one epoch took.
-
-    Attributes:
-        overhead_s: everything but measuring and the pilot.
-        measured_s: inside `measure`, with drains and switches.
-        planned_s: of measuring, as asked for.
-    """
-
-    overhead_s: float
-    measured_s: float
-    planned_s: float
+    overhead_s: float  # everything but measuring and the pilot
+    measured_s: float  # inside `measure`, with drains and switches
+    planned_s: float  # of measuring, as asked for
 
 
 @dataclass(frozen=True)
@@ -284,15 +221,7 @@ class EpochTime:
         return self.overhead_s + self.wall_per_planned * planned_s
 
     def share(self, planned_s: float, *, room_s: float, epochs: int, cells: int, turns: int) -> float:
-        """Return the part of its measuring that the next epoch is given, so that the fewest needed fit; 1 if they do.
-
-        Args:
-            planned_s: measuring seconds of a whole epoch.
-            room_s: wall seconds that are left.
-            epochs: valid ones so far; from `EPOCHS_MIN` on nothing is shortened.
-            cells: measured in it.
-            turns: arms that share a cell's seconds.
-        """
+        """Return the part of its measuring that the next epoch gets, so that the fewest needed fit; 1 if they do."""
         missing = EPOCHS_MIN - epochs
         if missing <= 0 or planned_s <= 0 or self.epoch_s(planned_s) * missing <= room_s:
             return 1.0
@@ -302,7 +231,6 @@ class EpochTime:
 
 
 def epoch_time(costs: Sequence[EpochCost]) -> EpochTime | None:
-    """Average what the last epochs took; None before the first."""
     recent = [cost for cost in costs[-_RECENT:] if cost.planned_s > 0]
     if not recent:
         return None

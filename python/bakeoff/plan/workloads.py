@@ -1,7 +1,7 @@
 """What planning needs to know about a workload: its tables, its database, whether it writes.
 
-The core knows Lua scripts. A feature adds a kind with a `WORKLOAD` in its `workload.py` (a `WorkloadKind`) and a
-`MEASURING` in its `measuring.py` (`bakeoff.run.measuring`).
+The core knows Lua scripts. A feature adds a kind with a `WORKLOAD` in its `workload.py` and a `MEASURING` in its
+`measuring.py` (`bakeoff.run.measuring`).
 """
 
 import math
@@ -46,11 +46,9 @@ class WorkloadKind:
     sized_by: tuple[str, ...] = ("tables", "table_size")
 
     def owns(self, script: str) -> bool:
-        """Whether a script (a bundled name or a path) is of this kind."""
         return bool(script)
 
     def sizes(self, options: Options) -> dict[str, int]:
-        """Return the number of tables and the size of each, by option."""
         return {
             "tables": whole_number(options.get("tables"), 1),
             "table_size": whole_number(options.get("table_size"), 10_000),
@@ -70,7 +68,6 @@ SCRIPT = WorkloadKind()
 
 
 def kind_of(script: str) -> WorkloadKind:
-    """Return the kind of a workload's script: a feature's, else the core's `SCRIPT`."""
     kinds: list[WorkloadKind] = [module.WORKLOAD for module in features.parts("workload")]
     return next((kind for kind in kinds if kind.owns(script)), SCRIPT)
 
@@ -92,14 +89,10 @@ def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-# ---- databases -------------------------------------------------------------------------------------------------------
-
-
 def database_of(study: Study, workload: Workload) -> str:
-    """Return the database of a workload's tables.
+    """Return the database of a workload's tables: the study's for own data and sysbench's tables, else a separate one.
 
-    This is the study's for own data and for scripts that share sysbench's tables, else a separate one. The name is
-    ASCII, because `Instance.data_bytes` finds folders by it.
+    The name is ASCII, because `Instance.data_bytes` finds folders by it.
     """
     shared = uses_sysbench_tables(workload) or not kind_of(workload.script).fills_tables
     if study.baseline.data.source or shared:
@@ -108,21 +101,14 @@ def database_of(study: Study, workload: Workload) -> str:
 
 
 def uses_sysbench_tables(workload: Workload) -> bool:
-    """Whether a script shares sysbench's tables, judged by its name."""
     return stem(workload.script).startswith(("oltp_", "select_random_"))
 
 
 def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:
-    """Like `database_of`, but the URL's database for a workload that finds its tables on a running server.
-
-    Falls back to `Study.capture_database`; empty if neither names one.
-    """
+    """Like `database_of`, but the URL's database for a workload that finds its tables on a running server."""
     if server.is_running and not kind_of(workload.script).fills_tables:
         return url_database(server.location) or study.capture_database
     return database_of(study, workload)
-
-
-# ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
 def data_bytes(study: Study, data: Data) -> int:
@@ -138,7 +124,6 @@ def data_bytes(study: Study, data: Data) -> int:
 
 
 def row_count(study: Study, data: Data) -> int | None:
-    """Return the rows that the first workload loads on an arm with this data; None if its data has other sizes."""
     first = study.workloads[0]
     if data.source or not kind_of(first.script).sized_by:
         return None
@@ -148,7 +133,6 @@ def row_count(study: Study, data: Data) -> int | None:
 
 
 def options_of(study: Study, workload: Workload, data: Data) -> dict[str, OptionValue]:
-    """Return a script's options on one arm: the study's sizes, then the workload's options, then the arm's."""
     return sized_options(workload, data, tables=study.tables, table_size=study.table_size)
 
 

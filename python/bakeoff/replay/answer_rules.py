@@ -1,42 +1,30 @@
-"""Compare what servers answer to the same statement: error, affected rows, warnings, columns, rows and their order.
-
-The rules are in docs/reference/replay.md.
-"""
+"""Compare servers' replies to the same statement, by the rules in docs/reference/replay.md."""
 
 import hashlib
 import math
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Literal
 
 from bakeoff.stats.model import Frozen
 
 DifferenceKind = Literal["errors", "rows", "order", "affected", "warnings", "columns"]
-ROWS_KINDS = ("rows", "order", "affected")
-"""Kinds that mean: the contender returns or changes other rows."""
-
+ROWS_KINDS = ("rows", "order", "affected")  # kinds that mean: the contender returns or changes other rows
 LOCK_ERRORS = frozenset({1205, 1213})
 """Lock wait timeout and deadlock: luck of the moment, as the pass runs one statement at a time."""
 
 DOUBLE_TOLERANCE, FLOAT_TOLERANCE = 1e-12, 1e-5
-KEPT_BYTES = 4 * 2**20
-"""Most rows of a result that are kept; of a larger one only checksums are."""
-
-_CALLS = (
-    "NOW|SYSDATE|CURDATE|CURTIME|RAND|RANDOM_BYTES|UUID|UUID_SHORT|CONNECTION_ID|LAST_INSERT_ID|USER|VERSION|FOUND_ROWS"
-    "|ROW_COUNT"
-)
-_WORDS = (
-    "CURRENT_DATE|CURRENT_TIME|CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP|UTC_DATE|UTC_TIME|UTC_TIMESTAMP|CURRENT_USER"
-    "|SESSION_USER|SYSTEM_USER"
-)
-_SYSTEM = "information_schema|performance_schema|mysql|sys"
+KEPT_BYTES = 4 * 2**20  # most rows of a result that are kept; of a larger one only checksums are
+KNOWN = tomllib.loads(files("bakeoff.replay").joinpath("known.toml").read_text("utf-8"))
 # Digest texts put names, and those of some functions, in backticks.
 _VOLATILE = re.compile(
-    rf"`?\b(?:{_CALLS})\b`? ?\(|`?\bUNIX_TIMESTAMP\b`? ?\( ?\)|(?<!`)\b(?:{_WORDS})\b(?!`)|@@"
-    rf"|`(?:{_SYSTEM})` ?\.|^(?:SHOW|EXPLAIN|DESC|DESCRIBE|ANALYZE)\b",
+    rf"`?\b(?:{'|'.join(KNOWN['volatile_functions'])})\b`? ?\(|`?\bUNIX_TIMESTAMP\b`? ?\( ?\)"
+    rf"|(?<!`)\b(?:{'|'.join(KNOWN['volatile_words'])})\b(?!`)|@@"
+    r"|`(?:information_schema|performance_schema|mysql|sys)` ?\.|^(?:SHOW|EXPLAIN|DESC|DESCRIBE|ANALYZE)\b",
     re.IGNORECASE,
 )
 # Servers quote statements and values without escaping them, so this matches up to the last possible quote.
@@ -65,7 +53,6 @@ _BINARY = 63  # the character set `binary`
 
 
 def kind_of(type_code: int, charset: int) -> str:
-    """Return a column's type family: all integer widths are one family, and so are all text lengths, JSON and ENUM."""
     known = _KINDS.get(type_code)
     return known or ("bytes" if charset == _BINARY else "text")
 
@@ -74,12 +61,8 @@ def kind_of(type_code: int, charset: int) -> str:
 class Reply:
     """One server's reply to one statement.
 
-    Attributes:
-        errno: 0 if it succeeded; `message` has no literals.
-        affected: rows changed; None for a result set.
-        warnings: codes, ascending.
-        checksum: of the rows as a multiset; `sequence` is that of the rows in order.
-        kept: the rows; None if they exceed `KEPT_BYTES`.
+    `affected` is None for a result set. `checksum` is of the rows as a multiset, `sequence` of the rows in order.
+    `kept` is None if the rows exceed `KEPT_BYTES`.
     """
 
     errno: int = 0
@@ -128,25 +111,17 @@ def _rounded(text: bytes) -> bytes:
 
 
 def without_literals(message: str) -> str:
-    """Replace what a server's message quotes with `?`."""
     return _LITERAL.sub("?", _VALUE.sub(r"\1?", message))
 
 
 def volatile_words(digest_text: str) -> tuple[str, ...]:
-    """Return the functions of time, chance and session that make a digest's rows vary by themselves."""
+    """Return the functions of time, chance and session in a digest, whose rows vary by themselves."""
     found = (re.sub(r"[`(). ]", "", match[0]).upper() for match in _VOLATILE.finditer(digest_text))
     return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)
 class Shape:
-    """ORDER BY and LIMIT at the top level of a statement.
-
-    Attributes:
-        keys: columns it is ordered by, as names or positions from 1; "" for other expressions. None without ORDER BY.
-        longer: the statement with its limit raised by one; empty without LIMIT.
-    """
-
     keys: tuple[str | int, ...] | None = None
     limit: int | None = None
     offset: bool = False
@@ -160,7 +135,7 @@ _TOKEN = re.compile(
 
 
 def shape_of(sql: bytes) -> Shape:
-    """Read ORDER BY and LIMIT of a statement. A statement wholly in parentheses has neither."""
+    """Read ORDER BY and LIMIT at the top level of a statement."""
     tokens: list[tuple[bytes, int]] = []
     depth = 0
     for match in _TOKEN.finditer(sql):
@@ -214,7 +189,7 @@ def _key(tokens: Sequence[bytes]) -> str | int:
 
 @dataclass(frozen=True)
 class Found:
-    """Kinds of difference between two replies, each described for both sides, and what is listed but not flagged."""
+    """Kinds of difference, each described for both sides, and what is listed but not flagged."""
 
     differences: dict[DifferenceKind, tuple[str, str]]
     listed: tuple[str, ...] = ()
@@ -365,7 +340,6 @@ def _key_rows(rows: Sequence[_Row], places: Sequence[int], columns: Sequence[Col
 
 
 def _same_order(base: Reply, other: Reply, shape: Shape) -> bool | None:
-    """Return whether ORDER BY allows both orders of rows, or None if that cannot be decided."""
     places = _places(shape, base.columns)
     if base.kept is None or other.kept is None:
         return None
@@ -397,19 +371,15 @@ def _limit_explains(base: Reply, other: Reply, shape: Shape, longer: tuple[Reply
     return bool(free) and _same_multiset(inner[0], inner[1], base.columns)
 
 
-DOCUMENT = "answers.json"
-"""File of a run directory: by the path of a capture, what was found (`Answers`)."""
+DOCUMENT = "answers.json"  # file of a run directory: by the path of a capture, what was found (`Answers`)
 
 
 class Compared(Frozen):
     """One digest on a contender, compared with the baseline.
 
     Attributes:
-        executed: statements compared.
-        differences: how many differ, by kind, with the first example in `examples`.
-        listed: how many are not flagged, by reason: `volatile`, `limit`, `order` (by unknown keys), `lock wait`,
-            `too long`.
-        plan: one of the plans differs.
+        differences: how many statements differ, by kind; `examples` has the first of each kind.
+        listed: how many are not flagged, by reason: `volatile`, `limit`, `order`, `lock wait`, `too long`.
         failed: by arm, statements that ended in an error.
     """
 
@@ -422,14 +392,7 @@ class Compared(Frozen):
 
 
 class DigestAnswers(Frozen):
-    """What the pass found for one digest.
-
-    Attributes:
-        volatile: functions that make its rows vary by themselves.
-        compared: by contender.
-        plans: by arm, one line per table, for the first execution whose plans differ, else the first one.
-        rows_examined, handlers: by arm, of the explained statements.
-    """
+    """What the pass found for one digest. `plans` are of an execution whose plans differ, if there is one."""
 
     text: str
     volatile: tuple[str, ...] = ()
@@ -443,7 +406,6 @@ class Answers(Frozen):
     """What the untimed pass found for one capture.
 
     Attributes:
-        skipped: statements left out, by reason.
         not_reached: statements left when time ran out, or after `ended_by`.
         ended_by: text of a digest that took too long on some arms only, so that their data may differ after it.
         tables: tables compared after writes; `other_tables` has those that differ: {contender: {table: how}}.
@@ -463,7 +425,6 @@ class Answers(Frozen):
 
 
 def merged(first: Answers, second: Answers) -> Answers:
-    """Combine two passes over one capture that have different contenders."""
     digests = dict(first.digests)
     for name, theirs in second.digests.items():
         ours = digests.get(name)

@@ -4,11 +4,10 @@ Each captured connection has a session on every arm. A statement runs on all arm
 data stay equal.
 """
 
-import re
 import tempfile
 import threading
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,23 +37,14 @@ from bakeoff.run.data_check import ask_tables
 from bakeoff.servers import Server, readiness
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted
 
-EXECUTIONS_MAX = 100
-"""Plain reads of one digest that are compared; what writes always runs, so that later answers have their data."""
-
-WAITING_BYTES_MAX = 64 * 2**20
-"""Statements that wait for a connection that has tables locked; with more, its lock is taken from it."""
-_EVENT_BYTES = 1024  # of memory per event, besides its statement
+EXECUTIONS_MAX = 100  # plain reads per digest; writes always run, so that later answers have their data
 _EXPLAINED = 2  # executions per digest
 _PROGRESS_EVERY = 100  # statements
-NO_SUCH_TABLE = 1146
 READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
-"""First words of a statement that only reads tables."""
-
 SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
 # Text of the digests that a capture lumps together. They may have volatile functions.
 _OTHERS = "(other statements)"
-READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
-"""`Handler_read_…`: rows read."""
+_READ_HANDLERS = [f"Handler_read_{name}" for name in ("first", "key", "last", "next", "prev", "rnd", "rnd_next")]
 
 
 def first_word(text: str) -> str:
@@ -83,10 +73,8 @@ class _Digest:
 class AnswersPass:
     """The untimed pass over one capture.
 
-    Args:
-        servers: by arm, the baseline first.
-        databases: by arm, the default for statements whose schema is unknown; "" for none.
-        reads_only: run only plain reads, in read-only sessions.
+    `servers` and `databases` are by arm, the baseline first. A database is the default for statements whose schema is
+    unknown, "" for none. With `reads_only`, only plain reads run, in read-only sessions.
     """
 
     def __init__(
@@ -119,14 +107,12 @@ class AnswersPass:
         self._schemas: set[str] = set()
         self._wrote = False
         self._ended_by = ""
-        self.without_table: set[str] = set()
-        """Digests of which every arm has said that a table is not there."""
 
     def run(self, events: Iterable[Event]) -> Answers:
         """Run every event, or as many as `limit_s` allows; raises KeyboardInterrupt if `stop` was set."""
         begin = time.monotonic()
         try:
-            for event in self._in_turn(events):
+            for event in events:
                 if self._stop.is_set():
                     raise KeyboardInterrupt
                 if self._ended_by or time.monotonic() - begin > self._limit_s:
@@ -135,7 +121,7 @@ class AnswersPass:
                     self._close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:
                     self._take(event)
-        finally:  # before tables are compared, because a session may have locked them
+        finally:  # before tables are compared, because a session may hold locks
             self._close(None)
         tables, other_tables = self._compare_tables() if self._wrote and not self._ended_by else (0, {})
         return Answers(
@@ -150,39 +136,6 @@ class AnswersPass:
             other_tables=other_tables,
             ended_by=self._ended_by,
         )
-
-    def _in_turn(self, events: Iterable[Event]) -> Iterator[Event]:
-        """Yield the events in log order, but only those of the locking connection while it has tables locked.
-
-        A connection that never unlocks, or that holds up too many statements, is closed.
-        """
-        waiting: deque[Event] = deque()
-        waiting_bytes = 0
-        for event in events:
-            waiting.append(event)
-            if (locking := self._locking()) not in (None, connection_of(event)):
-                waiting_bytes += _EVENT_BYTES + len(event.get("sql", event.get("sql_base64", "")))
-                if waiting_bytes <= WAITING_BYTES_MAX:
-                    continue
-                self._close(locking)
-            yield from self._allowed(waiting)
-            waiting_bytes = waiting_bytes if waiting else 0
-        while waiting:
-            self._close(self._locking())
-            yield from self._allowed(waiting)
-
-    def _allowed(self, waiting: deque[Event]) -> Iterator[Event]:
-        while waiting:
-            locking = self._locking()
-            free = (at for at, event in enumerate(waiting) if locking in (None, connection_of(event)))
-            if (at := next(free, None)) is None:
-                return
-            event = waiting[at]
-            del waiting[at]
-            yield event
-
-    def _locking(self) -> int | None:
-        return next((each.locking for each in self._arms.values() if each.locking is not None), None)
 
     def _close(self, connection: int | None) -> None:
         for sessions in self._arms.values():
@@ -224,8 +177,6 @@ class AnswersPass:
         if self._executed % _PROGRESS_EVERY == 0:
             self.on_progress(self._executed)
         digest.failed.update(arm for arm, reply in replies.items() if reply.errno not in (0, TOO_LONG))
-        if {reply.errno for reply in replies.values()} == {NO_SUCH_TABLE}:
-            self.without_table.add(event["digest"])
         base = replies[self._baseline]
         for arm in self._contenders:
             other = replies[arm]
@@ -245,13 +196,9 @@ class AnswersPass:
             for kind, sides in found.differences.items():
                 digest.examples[arm].setdefault(kind, sides)
         if len({reply.errno == TOO_LONG for reply in replies.values()}) > 1:
-            self._too_long_on_some(event, digest, in_transaction=in_transaction)
-
-    def _too_long_on_some(self, event: Event, digest: _Digest, *, in_transaction: bool) -> None:
-        """End the session on all arms, and the whole pass if data may differ from now on."""
-        if not self._reads_only and ("writes" in event or in_transaction):
-            self._ended_by = digest.text
-        self._close(connection_of(event))
+            if not self._reads_only and ("writes" in event or in_transaction):
+                self._ended_by = digest.text  # data may differ from now on
+            self._close(connection_of(event))
 
     def _rerun(self, event: Event, shape: Shape, arm: str) -> tuple[Reply, Reply] | None:
         if not shape.longer:
@@ -311,10 +258,6 @@ class AnswersPass:
                 yield table, "checksum only: times, floats, or another way to compute it"
 
     def _document(self, digest: _Digest) -> DigestAnswers:
-        handlers = {
-            arm: {re.sub("^Handler_", "", name): value for name, value in counts.items() if value}
-            for arm, counts in digest.handlers.items()
-        }
         return DigestAnswers(
             text=digest.text,
             volatile=digest.volatile,
@@ -330,24 +273,27 @@ class AnswersPass:
                 for arm in self._contenders
             },
             plans=digest.plans,
-            rows_examined={
-                arm: sum(counts.get(f"read_{name}", 0) for name in READ_HANDLERS) for arm, counts in handlers.items()
+            rows_examined={arm: _rows_read(counts) for arm, counts in digest.handlers.items()},
+            handlers={
+                arm: {name.removeprefix("Handler_"): value for name, value in counts.items() if value}
+                for arm, counts in digest.handlers.items()
             },
-            handlers=handlers,
         )
+
+
+def _rows_read(handlers: Mapping[str, int]) -> int:
+    return sum(handlers.get(name, 0) for name in _READ_HANDLERS)
 
 
 # ---- plans of a log --------------------------------------------------------------------------------------------------
 
-STATEMENTS_MAX = 200
-"""Distinct statements that are explained, the most frequent."""
-
+STATEMENTS_MAX = 200  # distinct statements that are explained, the most frequent
 _SAMPLES = 2  # per digest
 _CAN_EXPLAIN = (*READS, "UPDATE", "DELETE", "REPLACE", "INSERT")
 
 
 def plans_of(log: Path, servers: Mapping[str, Server]) -> dict[str, Any]:
-    """Explain the most frequent statements of a general log on these servers, without running anything that writes.
+    """Explain the most frequent statements of a general log, without running anything that writes.
 
     Returns `statements` and `counts` by digest, in the form of explain's `CellPlans`.
     """
@@ -372,10 +318,9 @@ def plans_of(log: Path, servers: Mapping[str, Server]) -> dict[str, Any]:
 
 
 def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]) -> dict[str, Any] | None:
-    """Return the plans of one digest, empty if no arm can explain it; None if it reads no table or has no sample."""
+    """Return the plans of one digest; None if it reads no table or has no sample."""
     shown: dict[str, tuple[Step, ...]] = {}
     differs: list[str] = []
-    analyzed: dict[str, tuple[str, ...]] = {}
     rows: Counter[str] = Counter()
     reads = first_word(text) in READS
     for event in samples:
@@ -386,12 +331,9 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
         other = [arm for arm, steps in known.items() if not same_plan(first, steps)]
         if not any(shown.values()) or (other and not differs):
             shown, differs = plans, other
-            if other and reads and "writes" not in event:
-                analyzed = {arm: each.analyzed(event, sql) for arm, each in sessions.items()}
         if reads and "writes" not in event:
             for arm, each in sessions.items():
-                _, handlers = each.examined(event, sql)
-                rows[arm] += sum(handlers.get(f"Handler_read_{name}", 0) for name in READ_HANDLERS)
+                rows[arm] += _rows_read(each.examined(event, sql)[1])
     steps_shown = [step for steps in shown.values() for step in steps]
     if not shown or (steps_shown and not any(step.table for step in steps_shown)):
         return None
@@ -400,5 +342,4 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
         "plans": {arm: list(map(str, steps)) for arm, steps in shown.items()},
         "differs": differs,
         "rows_read": {arm: rows[arm] / len(samples) for arm in sessions} if rows else {},
-        "analyzed": {arm: lines for arm, lines in analyzed.items() if lines},
     }

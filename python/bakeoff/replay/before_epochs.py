@@ -1,7 +1,6 @@
 """Compare the arms' replies to every capture of a study before anything is timed."""
 
 import contextlib
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.plan.epochs import rounds
 from bakeoff.plan.workloads import database_on, kind_of
 from bakeoff.replay.answer_rules import DOCUMENT, Answers, merged
-from bakeoff.replay.answers import NO_SUCH_TABLE, SESSION_WORDS, AnswersPass, first_word
+from bakeoff.replay.answers import SESSION_WORDS, AnswersPass, first_word
 from bakeoff.replay.captures import capture_events, capture_totals
 from bakeoff.replay.sessions import STATEMENT_LIMIT_S
 from bakeoff.replay.workload import WORKLOAD
@@ -20,16 +19,14 @@ from bakeoff.spec import Workload
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import shortened
 
-BUDGET_SHARE = 0.1
-"""Share of the run's budget that the pass may take, and at least `LIMIT_LEAST_S`."""
+BUDGET_SHARE = 0.1  # of the run's budget that the pass may take, at least `LIMIT_LEAST_S`
 LIMIT_LEAST_S = 10.0
 
 
 def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
     """Run the untimed pass for every capture of a study, on servers started from its first load; write `answers.json`.
 
-    Does nothing without captures, or if a resumed run has the document already. Raises SpecError if every statement
-    fails on every server.
+    Raises SpecError if every statement fails on every server.
     """
     study = tools.study
     captures: dict[str, Workload] = {}  # by path: one may be measured at several speeds, or with its writes and without
@@ -39,7 +36,6 @@ def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
     if not captures or run.read_json(DOCUMENT) is not None:
         return
     found: dict[str, Answers] = {}
-    without_table: dict[str, set[str]] = defaultdict(set)
     names = (study.baseline.name, *contenders(study))
     groups = rounds(names, at_once=tools.at_once, seed=study.seed, epoch=0)
     limit_s = max(LIMIT_LEAST_S, BUDGET_SHARE * study.budget_s) / len(groups) / len(captures)
@@ -60,14 +56,10 @@ def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
                 )
                 with contextlib.closing(capture_events(Path(workload.script))) as events:
                     answers = answers_pass.run(events)
-            without_table[workload.script] |= answers_pass.without_table
             before = found.get(workload.script)
             found[workload.script] = merged(before, answers) if before else answers
     for answers in found.values():
         _check_that_some_work(answers, on_running=study.has_running_server)
-        if queries := len(without_table[answers.capture]):
-            name = Path(answers.capture).name
-            tools.listener.note(f"{name}: queries with a table that no server has (error {NO_SUCH_TABLE}): {queries}")
         if answers.ended_by:
             name, query = Path(answers.capture).name, shortened(answers.ended_by, 60)
             tools.listener.note(
@@ -96,7 +88,6 @@ def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
 
 @contextlib.contextmanager
 def _started(tools: EpochTools, arms: Sequence[str]) -> Iterator[dict[str, Server]]:
-    """Start these arms' servers from the first load and remove them afterwards; use running servers as they are."""
     setups = {setup.arm.name: setup for setup in tools.setups if setup.arm.name in arms}
     created: dict[str, Instance] = {}
     tools.listener.stage("starting servers to compare their answers")

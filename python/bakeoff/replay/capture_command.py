@@ -17,7 +17,7 @@ from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_sentence
 from bakeoff.errors import SpecError
 from bakeoff.replay.capture_view import capture_view
-from bakeoff.replay.captures import capture_totals, make_capture, make_capture_of
+from bakeoff.replay.captures import capture_totals, make_capture
 from bakeoff.replay.kept_statements import KeptIn, kept_statements
 from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
 from bakeoff.servers import RemoteServer
@@ -106,7 +106,6 @@ def make(
 
 @contextmanager
 def reading(page: Console) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a progress bar on a terminal; yields a function that takes the bytes done and the total, if known."""
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, transient=True, console=page, disable=not page.is_terminal) as bars:
         task = bars.add_task("reading", total=None)
@@ -120,7 +119,9 @@ def _of_server(
     server = RemoteServer(spec, password=url_password(url))
     with kept_statements(server, url_database(spec.location), source) as kept:
         print_sentence(kept.about)
-        return make_capture_of(kept.text, output, redact=redact, log_format=kept.log_format, on_progress=on_progress)
+        return make_capture(
+            ["-"], output, redact=redact, log_format=kept.log_format, on_progress=on_progress, text=kept.text
+        )
 
 
 @command(into=app)
@@ -152,7 +153,6 @@ def show(
 
 
 def _for_programs(summary: dict[str, Any], limit: int, *, literals: bool) -> dict[str, Any]:
-    """Return the totals as stored in the capture, without samples unless literals may be shown."""
     hidden = () if literals else ("sample",)
     digests = [{key: each[key] for key in each if key not in hidden} for each in summary["digests"][:limit]]
     return summary | {"digests": digests}

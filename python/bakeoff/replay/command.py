@@ -28,9 +28,7 @@ from bakeoff.spec import Frozen, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.fields import DATABASE_PATTERN, THREADS_MAX, Argument, Conditions, Option, Sizes
 
-_THREADS_MOST = 64
-"""Sessions by default, however many connections were open in the capture."""
-
+_THREADS_MOST = 64  # sessions by default, however many connections were open in the capture
 _SHOWN_DIGESTS = 5
 
 _ONE_SESSION = (
@@ -40,8 +38,6 @@ _ONE_SESSION = (
 
 
 class ReplayOptions(Frozen):
-    """What is replayed, on which servers, and how."""
-
     workload: Annotated[Path, Argument("A capture, a query log, or a file of SQL; see `bakeoff capture`.", "WORKLOAD")]
     servers: Annotated[list[str], Argument("The baseline first: mysql:5.7 mysql:8.0 …", "SERVER")]
     threads: Annotated[
@@ -132,7 +128,6 @@ def replay(
 
 
 def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
-    """Require `--i-have-a-backup` with `--writes`, and running servers for both."""
     if backup and not writes:
         raise SpecError("--i-have-a-backup is for --writes.", hint="Write --writes too, or leave it out.")
     if writes and not on_running:
@@ -191,7 +186,7 @@ def _make(log: Path, capture: Path) -> None:
 def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool) -> int:
     """Choose the number of sessions, and say so on standard error if it may surprise.
 
-    `once` says why each connection is replayed only once; if empty, extra sessions replay it several times.
+    `once` says why each connection is replayed only once.
     """
     sessions = asked or min(_THREADS_MOST, facts.at_once)
     note = _ONE_SESSION if not asked and sessions == 1 and facts.connections > 1 else ""
@@ -210,7 +205,6 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
 
 
 def _schema_of(totals: Mapping[str, Any]) -> str:
-    """Return the user schema of the digest with the most time, or an empty string."""
     schemas = (str(each["schema"]) for each in totals["digests"] if each["schema"])
     usable = (each for each in schemas if each.lower() not in SYSTEM_SCHEMAS and re.fullmatch(DATABASE_PATTERN, each))
     return next(usable, "")

@@ -16,9 +16,7 @@ from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate, Frozen, Stop
 
-OTHER = "other"
-"""Operation that holds the digests beyond the thousand with the most time."""
-
+OTHER = "other"  # operation that holds the digests beyond the thousand with the most time
 EXECUTIONS_MIN = 5
 """Fewest executions of a digest on either arm for its epoch to count: fewer say more about chance than about a plan."""
 
@@ -35,9 +33,8 @@ class DigestTimes(Frozen):
     """The times of one digest, or of `OTHER`, on a contender and the baseline in one cell.
 
     Attributes:
-        executions: by arm, over all valid epochs.
         share: of the baseline's time in all digests; `contender_share` is that of the contender's.
-        estimate: log ratio of speeds over the epochs that count; None without any.
+        estimate: log ratio of speeds over the epochs that count.
         p_adjusted: after Holm over all digests tested in the run.
         note: why it was not tested.
         time_lost: share × (1/ratio − 1): the contender's extra time as a share of the baseline's total time.

@@ -8,6 +8,7 @@ from enum import StrEnum
 from itertools import chain
 
 from bakeoff.errors import ServerError
+from bakeoff.replay.answer_rules import KNOWN
 from bakeoff.servers import RemoteServer
 from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
@@ -15,34 +16,12 @@ from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 _EVENTS_MAX = 10_000  # enough for a digest with 0.01 % of all statements
 _PIECE_BYTES = 256 * 1024
 _PS_PER_US = 1_000_000
-# Administrator commands by lower-case name. The table lacks the file's `# administrator command: `, and MariaDB writes
-# `Reset connection`.
-_COMMANDS = {
-    name.lower(): name
-    for name in (
-        b"Quit|Init DB|Field List|Refresh|Shutdown|Statistics|Processlist|Connect|Kill|Debug|Ping|Time|Change user|"
-        b"Prepare|Binlog Dump|Binlog Dump GTID|Table Dump|Register Slave|Register Replica|Execute|Long Data|Close stmt|"
-        b"Reset stmt|Set option|Fetch|Daemon|Reset Connection"
-    ).split(b"|")
-}
-# From these patch levels on, MariaDB's start_time is the start (MDEV-11628); before, and in MySQL, it is the end.
-_MARIADB_WITH_START = {
-    (10, 4): 33, (10, 5): 24, (10, 6): 17, (10, 11): 7, (11, 0): 5, (11, 1): 4, (11, 2): 3, (11, 3): 2,
-}  # fmt: skip
-# Lists in digest texts, and values that give the same digest again.
-_LISTS = (
-    (b"(...) /* , ... */", b"(?, ?), (?, ?)"),
-    (b"(?) /* , ... */", b"(?), (?)"),
-    (b"(...)", b"(?, ?)"),
-    (b"?, ...", b"?, ?"),
-)
+_COMMANDS = {name.lower().encode(): name.encode() for name in KNOWN["administrator_commands"]}
 
 Row = Mapping[str, bytes]
 
 
 class KeptIn(StrEnum):
-    """Where a server keeps statements."""
-
     SLOW_LOG = "slow-log"
     DIGESTS = "performance-schema"
 
@@ -55,7 +34,7 @@ _TABLES = {
 
 @dataclass(frozen=True)
 class KeptStatements:
-    """What a server has kept: a log, piece by piece, in a format of the engine, and sentences about it."""
+    """A log in pieces, its format, and sentences about it."""
 
     log_format: str
     text: Iterator[bytes]
@@ -109,7 +88,7 @@ def _columns(connection: Connection, table: str) -> dict[str, str]:
 
 
 def _rows(connection: Connection, sql: str, names: Iterable[str], schema: str, database: str) -> Iterator[Row]:
-    """Yield rows by column name, NULL as empty, without the system's schemas (in column `schema`)."""
+    """Yield rows by column name, NULL as empty, without those of system schemas."""
     names = list(names)
     sql += f" WHERE LOWER(COALESCE({schema}, '')) NOT IN {tuple(sorted(SYSTEM_SCHEMAS))}" + (
         f" AND {schema} = %s" if database else ""
@@ -129,7 +108,6 @@ def _in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _event(sql: bytes, schema: bytes, fields: bytes, ids: bytes = b"") -> bytes:
-    """Return a slow log event. `fields` is the last line of its header."""
     name = schema.replace(b"`", b"``")
     head = b"# %b  Statement_bytes: %d\nuse `%b`;\nSET %btimestamp=DEFAULT;\n" % (fields, len(sql), name, ids)
     return head + sql + b";\n"
@@ -158,11 +136,11 @@ def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
 
 
 def _has_start(version: str) -> bool:
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if "mariadb" not in version.lower() or not found:
+    found = re.match(r"((\d+)\.(\d+))\.(\d+).*mariadb", version, re.IGNORECASE)
+    if not found:
         return False
-    major, minor, patch = map(int, found.groups())
-    return (major, minor) >= (11, 4) or patch >= _MARIADB_WITH_START.get((major, minor), patch + 1)
+    since = KNOWN["mariadb_with_start"].get(found[1])
+    return (int(found[2]), int(found[3])) >= (11, 4) or (since is not None and int(found[4]) >= since)
 
 
 def _logged_event(row: Row) -> bytes:
@@ -190,7 +168,6 @@ def _seconds(clock: bytes) -> bytes:
 
 
 def _digests(connection: Connection, database: str) -> KeptStatements | None:
-    """Return samples, or else digest texts, in proportion to their counts; None without digests."""
     table = _TABLES[KeptIn.DIGESTS]
     rows = list(_rows(connection, f"SELECT * FROM {table}", _columns(connection, table), "SCHEMA_NAME", database))
     known = [row for row in rows if row["DIGEST"] and _count(row)]
@@ -214,20 +191,19 @@ def _count(row: Row) -> int:
 
 
 def _sample(row: Row) -> bytes | None:
-    """Return a whole statement, or None if the server cut it at performance_schema_max_sql_text_length."""
     sample = row.get("QUERY_SAMPLE_TEXT")
     return None if not sample or sample.endswith(b"...") else sample
 
 
 def _digest_text(row: Row) -> bytes:
     text = row["DIGEST_TEXT"]
-    for short, long in _LISTS:
-        text = text.replace(short, long)
+    for short, long in KNOWN["digest_lists"].items():
+        text = text.replace(short.encode(), long.encode())
     return text
 
 
 def _digest_events(rows: list[Row]) -> Iterator[bytes]:
-    """Yield the events of all digests, each digest's spread evenly and weighted by its count."""
+    """Spread each digest's events evenly, in proportion to its count."""
     total = sum(map(_count, rows))
     turns = []
     for at, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Measure a replay: what is in its capture, which statements it runs, in which chunks, and what it cannot do."""
+"""Measure a replay: what is in its capture, and which of its statements a chunk has."""
 
 import math
 from array import array
@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bakeoff.engine import Measurement, Message
-from bakeoff.engine_messages import SliceMessage
+from bakeoff.engine_messages import SliceMessage, Work
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.replay.captures import capture_events, capture_totals
@@ -33,9 +32,7 @@ class CaptureFacts:
     """A capture, as far as planning needs it.
 
     Attributes:
-        statements: those that can be replayed.
         writes: number of statements that are not plain reads, by reason.
-        connections: at least 1.
         at_once: the most connections that were inside a statement or transaction at the same time.
         mean_s: mean time of a statement in the log, if known.
         starts_us: latest start so far at each statement with a known time [µs since 1970].
@@ -52,7 +49,6 @@ class CaptureFacts:
     reads_only: np.ndarray = field(compare=False)
 
     def moments_us(self, *, reads_only: bool) -> np.ndarray:
-        """Return the start of every statement, or of every read, in replay order."""
         return self.starts_us[self.reads_only] if reads_only else self.starts_us
 
     def copies(self, threads: int) -> int:
@@ -62,10 +58,7 @@ class CaptureFacts:
 
 @cache
 def capture_facts(path: str) -> CaptureFacts:
-    """Read a capture's totals and all of its events; needs 33 bytes of memory per event.
-
-    Raises SpecError if nothing in it can be replayed.
-    """
+    """Read all events of a capture; needs 33 bytes per event. Raises SpecError if none can be replayed."""
     totals = capture_totals(Path(path))
     reads, writes, work = False, Counter[str](), _Work()
     starts, are_reads = array("q"), array("b")
@@ -146,8 +139,7 @@ class _Work:
 def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_per_s: float | None) -> int:
     """Return the statements per chunk: about a slice's worth; at most an eighth of a capture that writes.
 
-    The rate is `events_per_s` if measured, else it comes from the log. By the clock it always comes from the log, and
-    no chunk may wait for long.
+    The rate comes from the log unless `events_per_s` was measured; by the clock it always does.
     """
     facts = capture_facts(cell.script)
     if events_per_s is None or cell.speed:
@@ -164,7 +156,7 @@ def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_pe
 
 
 def _begun_in_time(moments_us: np.ndarray, mean_us: float, speed: float) -> int:
-    """Return how many statements (at least 1) begin within `mean_us` on average, and within the longest chunk."""
+    """Return how many statements begin within `mean_us` on average, and within the longest chunk."""
     count = len(moments_us)
     length_us = int(moments_us[-1] - moments_us[0]) if count else 0
     sizes = range(2, min(count, round(count * mean_us / max(length_us, 1))) + 1)
@@ -183,7 +175,6 @@ class CaptureMeasuring(Measuring):
         return None
 
     def resolved(self, study: Study, workload: Workload) -> Workload:
-        """Look for writes in the capture. On running servers only its reads are replayed."""
         if workload.writes is not None:
             return workload
         writes = bool(capture_facts(workload.script).writes) and not study.has_running_server
@@ -199,7 +190,7 @@ class CaptureMeasuring(Measuring):
         if workload.speed is not None:
             _check_clock(name, facts.moments_us(reads_only=workload.writes is False), workload.speed)
 
-    def request(self, run: CellRun) -> dict[str, Any] | None:
+    def request(self, run: CellRun) -> Work | None:
         """Return capture, chunk size and speed; None for a warm-up of a capture without reads."""
         cell, reads_only = run.cell, run.reads_only
         if run.changes_nothing and not capture_facts(cell.script).reads:
@@ -213,7 +204,6 @@ class CaptureMeasuring(Measuring):
         }
 
     def begin(self, run: CellRun) -> Callable[[Measurement], None]:
-        """Say once what limits the replay. Statements may fail: each one is judged."""
         return lambda measured: _note_limits(run, measured.slices)
 
 
@@ -221,7 +211,6 @@ MEASURING = CaptureMeasuring()
 
 
 def _check_clock(name: str, moments_us: np.ndarray, speed: float) -> None:
-    """Refuse a replay by the clock without times, or with a long silence."""
     if not len(moments_us):
         raise SpecError(
             f"{name}: the log has no times, so it cannot be replayed by the clock.", hint="Leave the speed out."

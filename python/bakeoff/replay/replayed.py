@@ -1,10 +1,9 @@
-"""What a run that replays a capture found, read once for all that shows it."""
+"""What a replay found, read once for all sections."""
 
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from bakeoff.plan import Cell
 from bakeoff.replay.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.replay.digests import OTHER, DigestTimes, digest_times
 from bakeoff.report.context import Context
@@ -24,21 +23,19 @@ class Query:
 
     @property
     def differs(self) -> tuple[str, ...]:
-        """Kinds of difference, the gravest first."""
         kinds = ("errors", *ROWS_KINDS, "columns", "warnings")
         found = [kind for kind in kinds if kind in self.compared.differences]
         return (*found, *(["plan"] if self.compared.plan else []))
 
     @property
     def word(self) -> str:
-        """The verdict on its times, or `fails` if an arm refuses it."""
         if self.failing_arms:
             return "fails"
         return self.times.word if self.times else ""
 
     @property
     def failing_arms(self) -> int:
-        """How many of the two arms refused at least half of what was compared."""
+        """Number of the two arms that refused at least half of what was compared."""
         return sum(2 * failed >= max(1, self.compared.executed) for failed in self.compared.failed.values())
 
     @property
@@ -47,7 +44,7 @@ class Query:
 
 
 class Replayed:
-    """Times, failures and answers of a run's queries. Get it from a context with `context.once(Replayed)`."""
+    """Get it from a context with `context.once(Replayed)`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -78,7 +75,6 @@ class Replayed:
 
     @cached_property
     def answers(self) -> dict[str, Answers]:
-        """Path of a capture -> what its statements answered."""
         return self._context.run.read(DOCUMENT, dict[str, Answers]) or {}
 
     @cached_property
@@ -87,16 +83,27 @@ class Replayed:
         by_arm = [pair for answers in self.answers.values() for pair in answers.other_tables.items()]
         return [(arm, table, how) for arm, tables in by_arm for table, how in tables.items()]
 
-    def answers_of(self, cell: Cell) -> Answers | None:
-        return self.answers.get(self._context.study.workloads[cell.workload_index].script)
+    @cached_property
+    def by_cell(self) -> dict[str, Answers]:
+        scripts = {
+            cell.name: self._context.study.workloads[cell.workload_index].script for cell in self._context.cells_planned
+        }
+        return {cell: self.answers[script] for cell, script in scripts.items() if script in self.answers}
+
+    @cached_property
+    def by_place(self) -> dict[tuple[str, str], list[Query]]:
+        """Queries by cell and contender."""
+        found: dict[tuple[str, str], list[Query]] = {}
+        for query in self.queries:
+            found.setdefault((query.cell, query.contender), []).append(query)
+        return found
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
-        """Every digest of every cell and contender, by time lost."""
         times = {(each.cell, each.contender, each.digest): each for each in self.digests}
         found = []
         for cell in self._context.cells_planned:
-            answers = self.answers_of(cell)
+            answers = self.by_cell.get(cell.name)
             judged = answers.digests if answers else {}
             for contender in self._context.analysis.contenders:
                 timed = [digest for at, arm, digest in times if (at, arm) == (cell.name, contender)]

@@ -13,30 +13,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bakeoff.errors import ServerError
-from bakeoff.replay.answer_rules import Column, Reply, kind_of, without_literals
+from bakeoff.replay.answer_rules import KNOWN, Column, Reply, kind_of, without_literals
 from bakeoff.servers import Server
 from bakeoff.servers.client import MySQLError, StreamCursor
 from bakeoff.spec.dumps import quoted
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
 
-_FLAGS = (
-    ("Using filesort", "filesort"),
-    ("Using temporary", "temporary"),
-    ("hash join", "hash join"),
-    ("Block Nested Loop", "join buffer"),
-    ("BNL", "join buffer"),
-    ("BKA", "join buffer"),
-    ("Using index condition", "index condition"),
-    ("Using index for group-by", "index for groups"),
-    ("Using index", "index only"),
-)
 _NOTHING_READ = re.compile(r"impossible|no matching|const table|const row", re.IGNORECASE)
 # Not another plan: the engine instead of the server checks a condition on the same index.
 _NOT_COMPARED = frozenset({"index condition"})
 
-Explained = Sequence[Mapping[str, Any]]
-"""Rows of EXPLAIN by column in lower case."""
+Explained = Sequence[Mapping[str, Any]]  # rows of EXPLAIN by column in lower case
 
 
 class Step(NamedTuple):
@@ -57,7 +45,6 @@ class Step(NamedTuple):
 
 
 def steps_of(explained: Explained, key_parts: Mapping[tuple[str, str], int]) -> tuple[Step, ...]:
-    """Return the steps of a plan from the rows of EXPLAIN, and from EXPLAIN FORMAT=JSON the key parts, if known."""
     return tuple(_step(row, key_parts) for row in explained if "UNION RESULT" not in _text(row, "select_type"))
 
 
@@ -65,7 +52,7 @@ def _step(row: Mapping[str, Any], key_parts: Mapping[tuple[str, str], int]) -> S
     extra, key, table = (_text(row, name) for name in ("extra", "key", "table"))
     part = _text(row, "select_type").lower()
     flags: list[str] = []
-    for words, flag in _FLAGS:
+    for words, flag in KNOWN["plan_flags"].items():
         if words in extra and flag not in flags and not (flag == "index only" and flags[-1:] == ["index condition"]):
             flags.append(flag)
     if not table:
@@ -92,7 +79,7 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 
 
 def same_plan(base: Sequence[Step], other: Sequence[Step]) -> bool:
-    """Whether tables are read in the same order, in the same way, by the same parts of the same keys."""
+    """Compare the order of tables, how each is read, and the key parts used."""
     if len(base) != len(other):
         return False
     for ours, theirs in zip(base, other, strict=True):
@@ -119,36 +106,12 @@ def key_parts_of(document: object) -> dict[tuple[str, str], int]:
     return found
 
 
-_TREE_LINE = re.compile(
-    r"(?P<indent> *)-> (?P<step>.*?)(?:  \(cost=[^)]*\))?"
-    r"(?: \(actual time=\S+ rows=(?P<rows>\S+) loops=(?P<loops>\d+)\)| (?P<never>\(never executed\)))?\s*"
-)
-_TREE_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b0[xb][0-9a-fA-F]+\b|\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b")
-
-
-def _tree_line(line: str) -> str:
-    """Turn a line of EXPLAIN ANALYZE into `  Index lookup on t using k (k=?): 10 rows, 2 times`."""
-    found = _TREE_LINE.fullmatch(line)
-    if not found:
-        return ""
-    step = found["indent"] + _TREE_LITERAL.sub("?", found["step"]).strip()
-    if found["never"]:
-        return f"{step}: never"
-    if found["rows"] is None:
-        return step
-    return f"{step}: {float(found['rows']):g} rows" + (f", {found['loops']} times" if found["loops"] != "1" else "")
-
-
 # ---- sessions --------------------------------------------------------------------------------------------------------
 
 Event = Mapping[str, Any]
 
-STATEMENT_LIMIT_S = 10.0
-"""A statement that takes longer is ended, and its answers are not compared."""
-
-TOO_LONG = 2013
-"""Error number of a statement that was ended by the limit: the connection is lost."""
-
+STATEMENT_LIMIT_S = 10.0  # a statement that takes longer is ended and not compared
+TOO_LONG = 2013  # error number of a statement that was ended by the limit: the connection is lost
 _SESSIONS_MAX = 100  # per server; `max_connections` is at least 151
 _ROWS_AT_ONCE = 1000
 _IN_TRANSACTION = 1  # bit of the server's status
@@ -163,8 +126,7 @@ _LEAD = rb"(?:\s|/\*M?!\d*|/\*(?!M?!).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
 _READ_WRITE = re.compile(_LEAD + rb"start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(_LEAD + rb"set\s+(?!timestamp)", re.IGNORECASE | re.DOTALL)
 _USE = re.compile(_LEAD + rb"use\b", re.IGNORECASE | re.DOTALL)
-_LOCK = re.compile(_LEAD + rb"lock\s+tables?\b(?!.*\bunlock\s+tables?\b)", re.IGNORECASE | re.DOTALL)
-_UNLOCK = re.compile(_LEAD + rb"(?:unlock\s+tables?|begin|start\s+transaction)\b", re.IGNORECASE | re.DOTALL)
+_LOCK = re.compile(_LEAD + rb"lock\s+tables?\b[^;]*;?\s*\Z", re.IGNORECASE | re.DOTALL)
 _BARE_VALUE = re.compile(r"-?\d+|default|null|true|false|on|off", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
 
@@ -176,7 +138,7 @@ def statement_of(event: Event) -> bytes:
 
 
 def connection_of(event: Event) -> int:
-    """Return the event's connection; events whose connection is unknown share number 0, as in the timed pass."""
+    """Events whose connection is unknown share number 0, as in the timed pass."""
     return int(event.get("connection") or 0)
 
 
@@ -184,7 +146,7 @@ class Sessions:
     """The sessions of one server, one per captured connection.
 
     Args:
-        database: the default for statements whose schema is unknown; None for none.
+        database: the default for statements whose schema is unknown.
         now_s: the time seen by statements whose own time is unknown; the same on every server.
         read_only: have the server refuse writes, if it can (MySQL 5.6, MariaDB 10.0).
         several: allow several statements in one text. Not when explaining, so that nothing runs behind an EXPLAIN.
@@ -200,7 +162,6 @@ class Sessions:
         self._open: OrderedDict[int, _Session] = OrderedDict()
 
     def close(self, connection: int | None = None) -> None:
-        """End one session, or all of them."""
         for number in [connection] if connection is not None else list(self._open):
             session = self._open.pop(number, None)
             if session:
@@ -209,11 +170,6 @@ class Sessions:
     def in_transaction(self, event: Event) -> bool:
         session = self._open.get(connection_of(event))
         return session is not None and session.in_transaction
-
-    @property
-    def locking(self) -> int | None:
-        """The connection that has tables locked, or None. Every other connection may have to wait for it."""
-        return next((number for number, session in self._open.items() if session.locked), None)
 
     def run(self, event: Event, sql: bytes) -> Reply:
         """Run a statement in its connection's session; raises ServerError if the server is gone."""
@@ -255,24 +211,11 @@ class Sessions:
             grown[name] = max(0, own)
         return reply, grown
 
-    def analyzed(self, event: Event, sql: bytes) -> tuple[str, ...]:
-        """Return what a read does when it runs, one line per step, without times and literals; empty if unsupported."""
-        if tree := self._table(event, b"EXPLAIN ANALYZE " + sql):
-            text = next(iter(tree[0].values())) or b""
-            return tuple(filter(None, map(_tree_line, text.decode("utf8", "replace").splitlines())))
-        return tuple(
-            f"{_text(row, 'table') or '(no table)'}: {float(row['r_rows'] or 0):g} rows read, "
-            f"{float(row['r_filtered'] or 0):g}% kept"
-            for row in self._table(event, b"ANALYZE " + sql)
-            if row.get("r_rows") is not None
-        )
-
     def handlers(self, event: Event) -> dict[str, int]:
         rows = self._table(event, b"SHOW SESSION STATUS LIKE 'Handler%'")
         return {(name or b"").decode(): int(value or 0) for name, value in (tuple(row.values()) for row in rows)}
 
     def _table(self, event: Event, sql: bytes) -> list[dict[str, bytes | None]]:
-        """Return rows by lower-case column name, or nothing if the statement fails."""
         reply = self.run(event, sql)
         if reply.errno or reply.kept is None:
             return []
@@ -294,8 +237,6 @@ class _Session:
         self._schema: str | None = None
         self._second = 0
         self.lost = False
-        self.locked = False
-        """It has tables locked by LOCK TABLES."""
         state = dict(event.get("session") or {})
         for name, value in sorted(state.items(), key=lambda item: _SET_FIRST.get(item[0], len(_SET_FIRST))):
             self._set(str(name), str(value))
@@ -316,7 +257,6 @@ class _Session:
             self.run(f"SET timestamp={second}".encode())
 
     def use(self, schema: str | None) -> Reply | None:
-        """Change to a schema; returns the reply if that fails."""
         if not schema or schema == self._schema:
             return None
         reply = self.run(f"USE {quoted(schema)}".encode())
@@ -326,6 +266,8 @@ class _Session:
     def run(self, sql: bytes) -> Reply:
         if self._read_only and _READ_WRITE.match(sql):
             sql = b"START TRANSACTION"
+        if _LOCK.match(sql):  # one statement runs at a time, so others would wait in vain for the lock
+            sql = b"COMMIT"
         reply = Reply()
         thread = self._connection.thread_id()
         try:
@@ -349,10 +291,6 @@ class _Session:
             self._set_own()
         elif _USE.match(sql):
             self._schema = None
-        elif not reply.errno and _LOCK.match(sql):
-            self.locked = True
-        elif not reply.errno and _UNLOCK.match(sql):
-            self.locked = False
         return reply
 
     def _set_own(self) -> None:
@@ -390,7 +328,6 @@ class _Session:
             return tuple(sorted(int(code) for _, code, _ in cursor.fetchall()))
 
     def _set(self, name: str, value: str) -> None:
-        """Apply a setting of the captured session, unless the server does not know it."""
         plain = _PLAIN_VALUE.fullmatch(value)
         if name in ("names", "character_set"):
             sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""

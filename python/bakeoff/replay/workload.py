@@ -9,7 +9,6 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def is_capture(path: str) -> bool:
-    """Whether a file is a capture, by its first bytes."""
     with suppress(OSError), Path(path).open("rb") as file:
         return file.read(len(_ZSTD_MAGIC)) == _ZSTD_MAGIC
     return False

@@ -14,8 +14,6 @@ from bakeoff.units import format_duration, percent_text
 
 _MOVED = 2.0  # times as long for a cache line
 BUSY_SHARE = 0.10
-"""Share of all processors used by others from which the report says so at its head."""
-
 SECTIONS = (
     SectionSource(Place.THROUGHPUT, performance.throughput_section),
     SectionSource(Place.THROUGHPUT, performance.stability_section),
@@ -27,7 +25,7 @@ SECTIONS = (
     SectionSource(Place.STUDY, studies.pairs_section),
     SectionSource(Place.COSTS, machine.costs_section),
     SectionSource(Place.COSTS, machine.sizes_section),
-    SectionSource(Place.COSTS, machine.machine_section),
+    SectionSource(Place.COSTS, machine.processors_section),
     SectionSource(Place.SETUP, setups.data_section),
     SectionSource(Place.SETUP, setups.settings_section),
     SectionSource(Place.SETUP, setups.environment_section),
@@ -38,13 +36,7 @@ SECTIONS = (
 
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
-    """Build everything a report shows.
-
-    `samples` maps a digest to a statement with its literals, shown instead of the digest's text.
-
-    Raises:
-        ResultsError: a document of the run is missing or damaged.
-    """
+    """Build everything a report shows; `samples` maps a digest to a statement with its literals."""
     context = Context.read(run, analysis, samples)
     added = (source for module in parts("sections") for source in module.SECTIONS)
     sources = sorted((*SECTIONS, *added), key=lambda source: source.place)
@@ -88,7 +80,6 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
 def _summary(
     context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]
 ) -> tuple[tuple[str, ...], bool]:
-    """Return the summary, and whether it says more than the verdicts below it."""
     if conclusion.replaces_verdicts:
         return conclusion.lead, True
     first = [sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context)]
@@ -107,7 +98,6 @@ def _dateline(context: Context) -> str:
 
 
 def _others(context: Context) -> float | None:
-    """Share of all processors used by neither servers nor client; None if unknown."""
     return _mean_use(context, "others")
 
 

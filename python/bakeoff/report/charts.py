@@ -29,7 +29,6 @@ ARM_SLOTS = 8
 
 _KEYS = (
     "ink", "second", "muted", "grid",
-    "cpu-user", "cpu-system", "cpu-iowait", "cpu-steal",
     *(f"arm-{slot}" for slot in range(ARM_SLOTS)),
 )  # fmt: skip
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
@@ -53,7 +52,6 @@ Json = Any
 
 
 def css_key(key: str) -> str:
-    """Return the CSS variable of a colour key; arms beyond the palette reuse its colours."""
     kind, _, number = key.partition("-")
     return f"arm-{int(number) % ARM_SLOTS}" if kind == "arm" and number.isdigit() else key
 
@@ -62,31 +60,25 @@ def shape_of(slot: int) -> int:
     return (slot + slot // ARM_SLOTS) % ARM_SLOTS
 
 
-def draw(panels: Sequence[Panel], *, dashed: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Draw panels as SVG elements, by panel id; lines whose colour key is in `dashed` are dashed.
+def draw(panels: Sequence[Panel]) -> dict[str, str]:
+    """Draw panels as SVG elements, by panel id.
 
     All are drawn in one go and taken apart again: starting a drawing takes as long as a whole chart.
     """
-    charts = [describe(panel, dashed) for panel in panels]
+    charts = [describe(panel) for panel in panels]
     described = {
         "vconcat": [{key: chart[key] for key in ("layer", "width", "height")} for chart in charts],
         "bounds": "flush",
-        "resolve": {"scale": dict.fromkeys(("color", "shape", "strokeDash"), "independent")},
+        "resolve": {"scale": dict.fromkeys(("color", "shape"), "independent")},
         "background": "transparent",
         "config": CONFIG,
         "datasets": {name: rows for chart in charts for name, rows in chart["datasets"].items()},
     }
     drawn = _CHILD.split(vl_convert.vegalite_to_svg(described) if charts else "")[1:]
-    return {
-        panel.id: _for_page(svg, panel, chart["height"])
-        for panel, chart, svg in zip(panels, charts, drawn, strict=True)
-    }
+    return {panel.id: _for_page(svg, panel) for panel, svg in zip(panels, drawn, strict=True)}
 
 
-def describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
-    """Return a panel's Vega-Lite description (https://vega.github.io/vega-lite)."""
-    if panel.x_kind == "frames":
-        return _frames(panel, dashed)
+def describe(panel: Panel) -> dict[str, Json]:
     rows = [row for series in panel.series for row in _rows(series, broken=panel.mark == "line")]
     datasets: dict[str, list[dict[str, Json]]] = {f"{panel.id}-rows": rows}
     layers: list[Json] = []
@@ -96,126 +88,36 @@ def describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
         layers.append(layer(f"{panel.id}-{name}", mark, encoding, aria=False, **settings))
 
     y = number("y", title=None)
-    if panel.level_band:
-        band = {"y": number("low", title=None), "y2": {"field": "high"}}
-        ends = {"low": panel.level_band[0], "high": panel.level_band[1]}
-        below("band", "rect", [ends], band, color=stand_in("muted"), opacity=0.16)
     if panel.boundaries:
         limits = {"x": number("x", title=panel.x_title)}
         below("limits", "rule", [{"x": limit} for limit in panel.boundaries], limits, color=stand_in("grid"))
-    if panel.level is not None:
-        below("level", "rule", [{"y": panel.level}], {"y": y}, color=stand_in("muted"), strokeWidth=1)
     if panel.one:
         below("one", "rule", [{"y": 1}], {"y": y}, color=stand_in("ink"), strokeWidth=1.5)
         text = {"y": y, "x": {"value": "width"}, "text": {"value": panel.one}}
         at_end = {"align": "right", "baseline": "bottom", "dy": -2, "fontSize": 11}
         below("one", "text", [{"y": 1}], text, color=stand_in("ink"), **at_end)
-    return _chart([*layers, *_marks(panel, dashed)], datasets)
-
-
-def _chart(layers: list[Json], datasets: dict[str, list[dict[str, Json]]], *, more_height: int = 0) -> dict[str, Json]:
     return {
-        "layer": layers,
+        "layer": [*layers, *_marks(panel)],
         "width": WIDTH - _LEFT - _RIGHT,
-        "height": HEIGHT - _TOP - _BOTTOM + more_height,
+        "height": HEIGHT - _TOP - _BOTTOM,
         "background": "transparent",
         "config": CONFIG,
         "datasets": datasets,
     }
 
 
-# Small multiples: a frame for every group. Vega's own facets take twice the time and twice the room, because each
-# brings its axes and grid; here one chart holds all frames, each 1 wide and 1 high.
-
-_FRAMES_A_ROW = 6
-_GAP, _HEADING = 0.1, 0.2  # to the right of a frame and above it, of its width and height
-_SECOND_ROW_PX = 70
-
-
-def _frames(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
-    groups = sorted({group for series in panel.series for group in series.group})
-    columns, rows = min(len(groups), _FRAMES_A_ROW) or 1, -(-len(groups) // _FRAMES_A_ROW) or 1
-    longest = max((x for series in panel.series for x in series.x), default=0) or 1
-    highest = max((y for series in panel.series for y in (*series.y, *series.high)), default=0) or 1
-    corners = {group: (at % columns, (rows - 1 - at // columns) * (1 + _HEADING)) for at, group in enumerate(groups)}
-
-    def moved(series: Series) -> Series:
-        places = [corners[group] for group in series.group]
-
-        def heights(values: tuple[float, ...]) -> tuple[float, ...]:
-            return tuple(round(up + y / highest, 4) for y, (_, up) in zip(values, places, strict=bool(values)))
-
-        across = (round(right + x / longest * (1 - _GAP), 4) for x, (right, _) in zip(series.x, places, strict=True))
-        return series.model_copy(
-            update={
-                "x": tuple(across),
-                "y": heights(series.y),
-                "low": heights(series.low),
-                "high": heights(series.high),
-            }
-        )
-
-    shifted = panel.model_copy(update={"series": tuple(map(moved, panel.series))})
-    round_values = _ticks(highest, at_most=4 if rows == 1 else 3)
-    ticks = {f"{row * (1 + _HEADING) + y / highest:.4f}": _short(y) for row in range(rows) for y in round_values}
-    texts = f"({json.dumps(ticks)})[format(datum.value, '.4f')]"
-    y_axis = {"values": list(map(float, ticks)), "labelExpr": texts, "labelOverlap": False}
-    scale = {"domain": [0, rows * (1 + _HEADING)], "nice": False}
-    x = number("x", title=panel.x_title, scale={"domain": [0, columns - _GAP], "nice": False}, axis={"labels": False})
-    x["axis"] |= {"ticks": False, "grid": False}
-    frames = [
-        {"x": right, "x2": right + 1 - _GAP, "y": up, "y2": up + 1, "t": f"epoch {group}"}
-        for group, (right, up) in corners.items()
-    ]
-    corner = {"x": x, "y": number("y", title=None, scale=scale, axis=y_axis)}
-    name = f"{panel.id}-frames"
-    heading = corner | {"y": corner["y"] | {"field": "y2"}, "text": {"field": "t", "type": "nominal"}}
-    below = [
-        layer(
-            name, "rect", corner | {"x2": {"field": "x2"}, "y2": {"field": "y2"}}, color=stand_in("grid"), opacity=0.3
-        ),
-        layer(name, "text", heading, color=stand_in("muted"), align="left", baseline="bottom", dy=-2, fontSize=11),
-    ]
-    marks = _marks(shifted, dashed, corner)
-    lines = [row for series in shifted.series for row in _rows(series, broken=True)]
-    datasets = {name: frames, f"{panel.id}-rows": lines}
-    return _chart([*below, *marks], datasets, more_height=_SECOND_ROW_PX * (rows > 1))
-
-
-def _ticks(highest: float, *, at_most: int) -> list[float]:
-    """0 and at most that many round numbers at equal distances, none above `highest`."""
-    power = 10.0 ** math.floor(math.log10(highest))
-    step = next(step for step in (power / 5, power / 2, power, 2 * power, 5 * power) if highest / step < at_most + 1)
-    return [count * step for count in range(int(highest / step) + 1)]
-
-
-def _short(value: float) -> str:
-    """`0`, `0.25`, `60k`, `1.5M`."""
-    for suffix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g}{suffix}"
-    return f"{value:.3g}"
-
-
-def _marks(panel: Panel, dashed: frozenset[str], axes: dict[str, Json] | None = None) -> list[Json]:
-    axes = axes or {"x": _x_encoding(panel), "y": _y_encoding(panel)}
-    x, y, data = axes["x"], axes["y"], f"{panel.id}-rows"
+def _marks(panel: Panel) -> list[Json]:
+    x, y, data = _x_encoding(panel), _y_encoding(panel), f"{panel.id}-rows"
     keys = list(dict.fromkeys(series.key for series in panel.series))
     colour = by_key(keys, [stand_in(css_key(key)) for key in keys]) | {"sort": None}
-    if panel.mark == "stack":
-        ranked = {"calculate": f"indexof({json.dumps(keys)}, datum.k)", "as": "o"}
-        encoding = {"x": x, "y": y | {"stack": "zero"}, "color": colour, "order": number("o")}
-        # No break at a restart: Vega-Lite would fill a stack's gaps with zeros.
-        return [layer(data, "area", encoding, transform=ranked, aria=False, opacity=0.9)]
     layers: list[Json] = []
     as_given = {"value": None}
     if any(series.low for series in panel.series):
         encoding = {"x": x, "y": number("l", title=None), "y2": {"field": "h"}, "color": colour, "order": as_given}
         layers.append(layer(data, "area", encoding, opacity=0.14, aria=False, line=False))
     if panel.mark == "line":
-        dash = by_key(keys, [[5, 3] if key in dashed else [1, 0] for key in keys])
-        encoding = {"x": x, "y": y, "color": colour, "strokeDash": dash, "order": as_given}
-        width = 1.2 if panel.boundaries or panel.x_kind == "frames" else 1.8
+        encoding = {"x": x, "y": y, "color": colour, "order": as_given}
+        width = 1.2 if panel.boundaries else 1.8
         drawn = {"filter": "!datum.p"}
         layers.append(layer(data, "line", encoding, transform=drawn, aria=False, strokeWidth=width, strokeJoin="round"))
     if any(any(series.tips) for series in panel.series):
@@ -283,13 +185,10 @@ def _y_encoding(panel: Panel) -> Json:
         ticks = _one_two_five([y for series in panel.series for y in series.y if y > 0])
         scale = {"type": "log", "nice": False, "domain": [ticks[0], ticks[-1]]}
         axis = {"values": ticks, "format": "~r"}
-    elif panel.y_max is not None:
-        scale = {"domain": [0, panel.y_max], "clamp": True}
     return number("y", title=None, scale=scale, axis=axis)
 
 
 def _one_two_five(values: list[float]) -> list[float]:
-    """At least two of the numbers 1, 2, 5, 10 … from below the least value to above the greatest."""
     low, high = (min(values), max(values)) if values else (1.0, 10.0)
     first = math.floor(math.log10(low))
     ticks = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 2) for step in (1, 2, 5)]
@@ -352,7 +251,7 @@ CONFIG: dict[str, Json] = {
 }
 
 
-def _for_page(svg: str, panel: Panel, height: int) -> str:
+def _for_page(svg: str, panel: Panel) -> str:
     """Cut a panel out of the common drawing, strip what a page does not need, and name its points."""
     depth = 0
     for tag in _GROUP.finditer(svg):
@@ -366,7 +265,7 @@ def _for_page(svg: str, panel: Panel, height: int) -> str:
     svg = _STAND_IN.sub(lambda found: f'{found[1]}="var(--{_KEYS[int(found[2], 16)]})"', svg)
     svg = _EMPTY.sub("", svg)
     svg = _PLACES.sub(lambda found: _BEYOND_ONE_DECIMAL.sub("", found[0]), svg)
-    size = f"{-_LEFT} {-_TOP} {WIDTH} {height + _TOP + _BOTTOM}"
+    size = f"{-_LEFT} {-_TOP} {WIDTH} {HEIGHT}"
     name = f"{html.escape(panel.title)}: {html.escape(panel.y_title)}"
     return f'<svg role="img" aria-label="{name}" viewBox="{size}" fill="none" stroke-miterlimit="10"><g>{svg}</svg>'
 
@@ -381,11 +280,7 @@ _PNG_SCALE = 2.0
 
 
 def picture_svg(view: ReportView, name: str) -> str:
-    """Draw one chart as an SVG file.
-
-    Raises:
-        SpecError: the report has no such chart.
-    """
+    """Draw one chart as an SVG file."""
     panels = {panel.id: panel for panel in view.panels}
     names = [VERDICTS, *panels]
     if name not in names:
@@ -399,13 +294,12 @@ def picture_svg(view: ReportView, name: str) -> str:
 
 
 def picture_png(view: ReportView, name: str) -> bytes:
-    """Draw one chart as a PNG file, with two pixels for each of the SVG's."""
     png: bytes = vl_convert.svg_to_png(picture_svg(view, name), scale=_PNG_SCALE)
     return png
 
 
 def _panel(view: ReportView, panel: Panel) -> Json:
-    described = describe(panel, view.dashed)
+    described = describe(panel)
     names = {f"arm-{arm.slot}": arm.label for arm in view.arms}
     names |= {series.key: series.name for series in panel.series if series.key not in names}
     legend = {"title": None, "orient": "bottom", "labelLimit": 400, "symbolOpacity": 1}
@@ -418,7 +312,6 @@ def _panel(view: ReportView, panel: Panel) -> Json:
 
 
 def _verdicts(view: ReportView) -> Json:
-    """Draw ratio and interval of every comparison on a logarithmic axis, with its figures."""
     forest = view.forest
     several = len({row.contender for row in forest.rows}) > 1
     rows: list[dict[str, Json]] = [

@@ -10,73 +10,24 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bakeoff import features
 from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
 from bakeoff.report.charts import ARM_SLOTS
 from bakeoff.report.view import Conclusion, Footnote, Record, ReportView, Section, Series, Status
-from bakeoff.results import Manifest, Outcome, RunDirectory
+from bakeoff.results import SLICE_SCHEMA, Manifest, Outcome, RunDirectory
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
-from bakeoff.stats.question import Rule, VerdictRule
+from bakeoff.stats.stopping import Rule, VerdictRule
 from bakeoff.units import format_bytes, format_ns
-
-# A chart has bins of slices: sums over sums, never every n-th slice.
-
-BINS = 100
-"""Points of a line over all epochs: a chart is 420 pixels wide."""
-
-DRAWN_EPOCHS = 12
-"""Epochs drawn over time, each in its own frame; evenly chosen if there are more."""
 
 T = TypeVar("T")
 
 CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
-_NEEDED = (
-    "cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events", "latency_max_ns", "sent_bytes",
-    "received_bytes", "client_user_ns", "client_system_ns", "server_cpu_ns", "server_read_bytes", "server_write_bytes",
-    "server_rss_bytes", "context_switches", *(f"host_{kind}_ns" for kind in CPU_KINDS),
-)  # fmt: skip
-
-
-def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
-    """Return each cell over time, in at most `DRAWN_EPOCHS` epochs, with a row per stretch of an epoch on an arm."""
-    by = slices.by("cell", "epoch")
-    spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
-    drawn, bins_per_epoch = np.zeros(len(spans), dtype=bool), BINS
-    for cell in cells:
-        rows = _evenly(np.flatnonzero(spans["cell"] == cell), DRAWN_EPOCHS)
-        drawn[rows] = True
-        bins_per_epoch = min(bins_per_epoch, max(2, BINS // max(len(rows), 1)))
-    slices = slices.with_columns(bin=slices["start_ns"] * bins_per_epoch // spans["span_ns"][by.ids])
-    slices = slices.rows(drawn[by.ids] & (slices["busy_ns"] > 0))
-    bins = slices.by("cell", "arm", "epoch", "bin")
-    sums = {name: bins.sum(slices[name]) for name in slices.columns if name.endswith(("_ns", "_bytes", "events"))}
-    # A slice ends with its last window, but connections are busy, and events counted, a little less long.
-    seconds = bins.sum(slices["busy_ns"] / slices["connections"]) / 1e9
-    tps = slices["events"] * slices["connections"] / slices["busy_ns"] * 1e9
-    times = bins.keys.with_columns(
-        seconds=bins.mean(slices["start_ns"] + slices["length_ns"] // 2) / 1e9,
-        tps=sums["events"] / seconds,
-        tps_low=bins.min(tps),
-        tps_high=bins.max(tps),
-        server_cpus=sums["server_cpu_ns"] / 1e9 / seconds,
-        read_bytes_per_s=sums["server_read_bytes"] / seconds,
-        write_bytes_per_s=sums["server_write_bytes"] / seconds,
-        network_bytes_per_s=(sums["sent_bytes"] + sums["received_bytes"]) / seconds,
-        rss_bytes=bins.mean(slices["server_rss_bytes"]),
-    )
-    return times.sort("cell", "arm", "epoch", "bin").by("cell").frames()
-
-
-def _evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    last = len(rows) - 1
-    return rows if last < most else rows[[round(place * last / (most - 1)) for place in range(most)]]
 
 
 def cpu_shares(slices: Frame) -> Frame:
@@ -101,21 +52,17 @@ class _OfContender(Protocol):
 
 
 CONTROL_SLOT = 6
-"""Colour and shape of the control: grey."""
-
 DETAIL_CELLS = 12
 """Cells that have charts over time and of percentiles; tables and the forest plot have all."""
 
 
 def read_analysis(run: RunDirectory) -> Analysis | None:
-    """Return a run's analysis, or None before it is written."""
     if analysis := run.read("analysis.json", Analysis):
         check_analysis(run, analysis, run.study())
     return analysis
 
 
 def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
-    """Check that an analysis fits the run; raise `ResultsError` if not."""
     if unknown := [arm for arm in analysis.named_arms() if arm not in {each.name for each in study.arms}]:
         raise run.damaged("analysis.json", f"the study has no arm {unknown[0]}")
 
@@ -126,12 +73,7 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """A run with its analysis.
-
-    Attributes:
-        plan: None if the run ended before it was planned.
-        samples: digest -> a statement with its literals; empty unless they may be shown.
-    """
+    """A run with its analysis. `samples` maps a digest to a statement with its literals, if they may be shown."""
 
     run: RunDirectory
     analysis: Analysis
@@ -158,7 +100,6 @@ class Context:
 
     @cached_property
     def slots(self) -> dict[str, int]:
-        """Arm -> number of its colour and shape."""
         free = (slot for slot in count() if slot % ARM_SLOTS != CONTROL_SLOT)
         return {arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(free) for arm in self.study.arms}
 
@@ -179,7 +120,6 @@ class Context:
 
     @cached_property
     def compared_arms(self) -> tuple[str, ...]:
-        """All arms but the control."""
         return tuple(arm for arm in self.arms if arm != self.analysis.control)
 
     @cached_property
@@ -188,7 +128,6 @@ class Context:
 
     @cached_property
     def primary(self) -> tuple[Comparison, ...]:
-        """All comparisons but the control's."""
         return tuple(comparison for comparison in self.analysis.comparisons if not comparison.is_control)
 
     @cached_property
@@ -198,7 +137,6 @@ class Context:
 
     @cached_property
     def detail_cells(self) -> tuple[str, ...]:
-        """The `DETAIL_CELLS` cells with the largest differences, in the usual order."""
         if len(self.cells) <= DETAIL_CELLS:
             return self.cells
         largest = sorted(self.primary, key=lambda comparison: -abs(comparison.estimate.mean))
@@ -207,7 +145,6 @@ class Context:
 
     @cached_property
     def summaries(self) -> dict[tuple[str, str], ArmSummary]:
-        """(cell, arm) -> its summary."""
         return {(summary.cell, summary.arm): summary for summary in self.analysis.arms}
 
     @cached_property
@@ -216,7 +153,6 @@ class Context:
 
     @cached_property
     def host_of(self) -> dict[int, str]:
-        """Valid epoch -> the host that measured it."""
         return {outcome.epoch: outcome.host for outcome in self.outcomes if outcome.valid}
 
     @cached_property
@@ -253,7 +189,6 @@ class Context:
         return {each.cell: f"{each.workload} · {numbers.threads(each.threads)}" for each in comparisons}
 
     def cell_title(self, cell: str) -> str:
-        """`oltp_read_only · 4 threads`."""
         return self._titles.get(cell, cell)
 
     @cached_property
@@ -263,7 +198,6 @@ class Context:
 
     @cached_property
     def by_arm(self) -> dict[str, Any]:
-        """Likewise, with the colours of their arms."""
         return self.by_cell | {"slot": lambda each: self.slots[each.arm]}
 
     def titled(self, comparison: _OfContender) -> str:
@@ -284,7 +218,6 @@ class Context:
 
     @cached_property
     def _flagged(self) -> dict[Flag, list[Comparison]]:
-        """Flag -> comparisons it was raised for."""
         found: dict[Flag, list[Comparison]] = {}
         for comparison in self.analysis.comparisons:
             for flag in comparison.flags:
@@ -304,7 +237,6 @@ class Context:
         )
 
     def notes(self, comparison: Comparison) -> tuple[int, ...]:
-        """Return the numbers of a comparison's footnotes."""
         return tuple(
             number
             for number, flagged in enumerate(self._flagged.values(), start=1)
@@ -313,12 +245,7 @@ class Context:
 
     @cached_property
     def slices(self) -> Frame:
-        return self.run.slices(*_NEEDED)
-
-    @cached_property
-    def times(self) -> dict[str, Frame]:
-        """Cell -> `cell_times`, for the detailed cells."""
-        return cell_times(self.slices, self.detail_cells)
+        return self.run.slices(*(name for name in SLICE_SCHEMA if name not in ("errors", "threads")))
 
     @cached_property
     def epoch_rates(self) -> dict[tuple[str, str], dict[int, float]]:
@@ -331,7 +258,6 @@ class Context:
 
     @cached_property
     def variables(self) -> dict[str, dict[str, str]]:
-        """Arm -> global variables in the last valid epoch that measured it."""
         return self.run.newest_variables()
 
     @cached_property
@@ -340,7 +266,6 @@ class Context:
 
     @property
     def cells_planned(self) -> tuple[Cell, ...]:
-        """Cells of the plan; empty if the run ended before it was planned."""
         return self.plan.cells if self.plan else ()
 
     def once(self, make: Callable[["Context"], T]) -> T:
@@ -368,8 +293,6 @@ class Place(IntEnum):
 
 @dataclass(frozen=True)
 class Records:
-    """Flat records: a list in JSON, and rows of the CSV file if `in_csv`."""
-
     name: str
     make: Callable[[Context], Iterable[Record]]
     in_csv: bool = False
@@ -383,10 +306,8 @@ def _nothing(_: Context) -> tuple[()]:
 class SectionSource:
     """A section, and what belongs to it elsewhere in the report.
 
-    Attributes:
-        findings: sentences for the summary, before or after the verdicts' by `place`.
-        statuses: warnings above everything else.
-        key_figures: lines that the terminal shows.
+    `findings` are sentences for the summary, before or after the verdicts' by `place`; `statuses` warnings above
+    everything else; `key_figures` lines for the terminal.
     """
 
     place: Place
@@ -400,7 +321,6 @@ class SectionSource:
 # How a question is answered: in the report, to programs, and by the exit code.
 
 Finish = Callable[[RunDirectory, ReportView], None]
-"""Write what a question leaves besides the report."""
 
 
 class Question(Rule, Protocol):

@@ -7,7 +7,6 @@ from bakeoff.report.view import ReportView
 
 
 def render_csv(view: ReportView) -> str:
-    """Return one row per comparison, then those of features, below a heading."""
     records = [*view.records, *(row for each in view.more_records if each.in_csv for row in each.rows)]
     columns = list(dict.fromkeys(key for record in records for key in record))
     out = io.StringIO()

@@ -16,13 +16,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bakeoff.report import charts, numbers, setups
-from bakeoff.report.view import Panel, ReportView, Role, Row
+from bakeoff.report.view import Panel, ReportView, Row
 from bakeoff.results.manifest import bakeoff_version
 
 
 def render_html(view: ReportView) -> str:
     # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
-    drawings = {panel: Markup(svg) for panel, svg in charts.draw(view.panels, dashed=view.dashed).items()}
+    drawings = {panel: Markup(svg) for panel, svg in charts.draw(view.panels).items()}
     page = environment(charts.TEMPLATES).get_template("report.html.j2")
     digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in view.scripts]
     allowed = "".join(f" 'sha256-{digest}'" for digest in digests)
@@ -32,7 +32,6 @@ def render_html(view: ReportView) -> str:
 
 @cache
 def environment(templates: Path) -> Environment:
-    """Return Jinja with the report's filters and globals for a folder of templates."""
     made = Environment(
         loader=FileSystemLoader(templates),
         autoescape=True,
@@ -56,19 +55,15 @@ def _arm_key(slot: int) -> str:
     return charts.css_key(f"arm-{slot}")
 
 
-def _swatch(slot: int, role: str = "") -> Markup:
-    """Return an arm's line and point, as charts draw them."""
+def _swatch(slot: int) -> Markup:
     paint = Markup(
         '<svg class="swatch" viewBox="0 0 24 12" aria-hidden="true">'
-        '<path d="M0 6h24" stroke="var(--{key})" stroke-width="2.4"{dashes}/>'
-        '<path d="{shape}" fill="var(--{key})"/></svg>'
+        '<path d="M0 6h24" stroke="var(--{key})" stroke-width="2.4"/><path d="{shape}" fill="var(--{key})"/></svg>'
     )
-    dashes = Markup(' stroke-dasharray="5 3"') if role == Role.CONTROL else ""
-    return paint.format(key=_arm_key(slot), dashes=dashes, shape=charts.LEGEND_SHAPES[charts.shape_of(slot)])
+    return paint.format(key=_arm_key(slot), shape=charts.LEGEND_SHAPES[charts.shape_of(slot)])
 
 
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    """Put neighbouring rows of one group together."""
     return [(group, list(part)) for group, part in groupby(rows, key=lambda row: row.group)]
 
 

@@ -14,23 +14,17 @@ from typing import Any, Self, TextIO
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.segment import Segment, SegmentLines
 from rich.table import Column, Table
 from rich.text import Text
 
 from bakeoff.report import numbers
 from bakeoff.spec import Arm, Study
-from bakeoff.stats.model import Comparison, Interval, Stop
+from bakeoff.stats.model import Comparison, Stop
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import format_bytes, format_duration, format_ns, format_rate, visible
 
-Lines = list[list[Segment]]
-
 _PLAIN_EVERY_S = 10.0  # between lines of progress
-_AXIS = 31  # characters of the live interval
-_WIDE = 112  # columns from which it fits beside the numbers
-_AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both sides
 
 
 class QuietLive(Listener):
@@ -41,8 +35,6 @@ class QuietLive(Listener):
 
 
 class JsonLinesLive(Listener):
-    """One JSON object per line, each with a `type`."""
-
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
@@ -86,8 +78,6 @@ class JsonLinesLive(Listener):
 
 
 class _Labelled(Listener):
-    """Calls arms by their labels."""
-
     def __init__(self, study: Study) -> None:
         self._labels = {arm.name: visible(arm.label) for arm in study.arms}
         self._lock = threading.Lock()
@@ -110,7 +100,6 @@ class PlainLive(_Labelled):
         self._say(text)
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """Print at most a line in ten seconds per label, and one at its end."""
         at = time.monotonic()
         if self._speeds.begins_anew(label, done):
             self._shown[label] = at
@@ -146,8 +135,6 @@ class PlainLive(_Labelled):
 
 
 class _LiveView(Live):
-    """Rich's live view, above which threads may print at any time."""
-
     def print_above(self, text: Text) -> None:
         """Print a line that stays. The lock keeps Rich from drawing in between."""
         with self._lock:
@@ -203,9 +190,9 @@ class RichLive(_Labelled):
         self._live.stop()
 
     def _render(self) -> RenderableType:
+        """The table comes last: a low terminal cuts off its end."""
         with self._lock:
-            above = self._lines(Text(self._title, style="bold"))
-            parts: list[RenderableType] = []
+            parts: list[RenderableType] = [Text(self._title, style="bold")]
             for label, (done, total, unit) in list(self._progress.items())[-4:]:
                 text = self._speeds.text(label, done, total, unit)
                 parts.append(_bar(label, done, total, text, columns=self._console.width))
@@ -213,50 +200,26 @@ class RichLive(_Labelled):
             left = None if self._due is None else max(0.0, self._due - at)
             foot = f"{_clock(at - self._begin)}  {_left_text(left)}"
             parts.append(Text.assemble(("● ", "cyan"), self._stage, ("   " + foot, "dim")))
-            below = self._lines(*parts)
-            table = self._fitting_table(self._console.height - 1 - len(above) - len(below))
-            return SegmentLines([*above, *table, *below], new_lines=True)
+            return Group(*parts, self._table()) if self._comparisons else Group(*parts)
 
-    def _lines(self, *parts: RenderableType) -> Lines:
-        return self._console.render_lines(Group(*parts), pad=False)
-
-    def _fitting_table(self, room: int) -> Lines:
-        """As many comparisons as fit into that many lines; empty if not even the heading fits."""
-        count = len(self._comparisons)
-        shown = count if count < room else room - 2
-        while count and shown >= 0:
-            lines = self._lines(self._table(shown))
-            excess = len(lines) - room
-            if excess <= 0:
-                return lines
-            shown -= max(1, excess // 2)  # a comparison that does not fit a line usually takes two
-        return []
-
-    def _table(self, shown: int) -> Table:
+    def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
-        wide = self._console.width >= _WIDE
-        for heading in ("cell", "contender", "ratio", "live interval", *([""] if wide else []), "events/s"):
-            fixed = heading in ("ratio", "live interval", "")
+        for heading in ("cell", "contender", "ratio", "live interval", "events/s"):
+            fixed = heading in ("ratio", "live interval")
             table.add_column(heading, header_style="dim", overflow="fold", no_wrap=fixed)
-        reach = axis_reach(self._comparisons)
-        for comparison in self._comparisons[:shown]:
+        for comparison in self._comparisons:
             rates = [self._rates.get((comparison.cell, arm)) for arm in (comparison.baseline, comparison.contender)]
-            strip = interval_strip(comparison.estimate.mean, comparison.live, reach)
             table.add_row(
                 Text(comparison.cell),
                 Text(self._labels[comparison.contender]),
                 Text(_live_ratio(comparison), style="bold"),
-                Text(numbers.interval(comparison.live) or "not yet", style="" if wide else _style(comparison)),
-                *([Text(strip, style=_style(comparison))] if wide else []),
+                Text(numbers.interval(comparison.live) or "not yet", style=_style(comparison)),
                 Text(" / ".join(format_rate(rate) for rate in rates if rate is not None)),
             )
-        if more := len(self._comparisons) - shown:
-            table.add_row(Text(f"… and {more} more", style="dim"))
         return table
 
 
 def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> Listener:
-    """Return the view that suits standard error."""
     stream = stream or sys.stderr
     if quiet:
         return QuietLive()
@@ -265,26 +228,6 @@ def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: T
     console = Console(file=stream)
     can_draw = console.is_terminal and not console.is_dumb_terminal
     return RichLive(study, console) if can_draw else PlainLive(study, stream)
-
-
-def axis_reach(comparisons: Sequence[Comparison]) -> float:
-    """Half-length of the axis as a log ratio. It holds every mean, and intervals up to three times as far."""
-    means = [abs(c.estimate.mean) for c in comparisons if math.isfinite(c.estimate.mean)]
-    reach = max([_AXIS_LEAST, *(1.2 * mean for mean in means)])
-    ends = [
-        abs(end) for c in comparisons for end in (c.live.low, c.live.high) if end is not None and math.isfinite(end)
-    ]
-    return min(max([reach, *ends]), 3 * reach)
-
-
-def interval_strip(mean: float, interval: Interval, reach: float) -> str:
-    """An interval on an axis from -reach to +reach (log ratios), 1 in the middle."""
-    low, point, high = (
-        None if value is None or math.isnan(value) else (value + reach) / (2 * reach)
-        for value in (interval.low, mean, interval.high)
-    )
-    cut = (low is not None and low < 0, high is not None and high > 1)
-    return numbers.strip(_AXIS, 0.5, Interval(low=low, high=high), point, cut=cut)
 
 
 def _style(comparison: Comparison) -> str:

@@ -7,28 +7,14 @@ from itertools import product
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from bakeoff.report import numbers
-from bakeoff.report.context import BINS, CPU_KINDS, Context
-from bakeoff.report.performance import cells_not_drawn, summary_table, time_axis, time_panel
-from bakeoff.report.view import Bar, Bars, Charts, Column, Panel, Prose, Section, Series, Table, Value
-from bakeoff.results import RSS_PREFIX, RunDirectory
-from bakeoff.results.frame import Frame
+from bakeoff.report.context import CPU_KINDS, Context
+from bakeoff.report.performance import summary_table
+from bakeoff.report.view import Column, Prose, Section, Table, Value
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import Spread, by_host, spread
 from bakeoff.stats.model import ArmSummary, Comparison, Estimate
 from bakeoff.units import format_bytes, format_ns, percent_text
-
-_REST_IS_IDLE = "per cent of all processors; the rest is idle"
-
-_SERVER_CHARTS = (
-    ("server_cpus", "server CPU", "processors kept busy"),
-    ("rss_bytes", "server memory", "bytes resident"),
-    ("read_bytes_per_s", "server reads from disk", "bytes per second"),
-    ("write_bytes_per_s", "server writes to disk", "bytes per second"),
-    ("network_bytes_per_s", "to and from the client", "bytes per second"),
-)
 
 _Read = Callable[[ArmSummary], float | None]
 
@@ -111,7 +97,6 @@ class _AcrossHosts(NamedTuple):
 
 
 def _across_hosts(context: Context) -> list[_AcrossHosts]:
-    """Comparisons that several hosts measured."""
     interval_of = partial(iv.shown, anytime=context.analysis.stopped.anytime_only)
     found = []
     for comparison in context.primary:
@@ -171,16 +156,10 @@ def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[tuple[str, st
             continue
         yield host, str(each.n), numbers.ratio_of(each), numbers.interval(each.interval) or "n/a"
     if found := across.spread:
-        yield (
-            "spread between hosts",
-            "",
-            percent_text(found.sd),
-            f"{percent_text(found.low)} to {percent_text(found.high)}",
-        )
+        yield "spread between hosts", "", percent_text(found.sd), ""
 
 
 def _machines(context: Context) -> Prose | Table | None:
-    """What the hosts are; a sentence if they are all alike."""
     kinds = context.kinds
     if not kinds:
         return None
@@ -214,113 +193,23 @@ def _by_kind(context: Context) -> Table:
     )
 
 
-def machine_section(context: Context) -> Section | None:
+def processors_section(context: Context) -> Section | None:
     whose = f" of {context.study.client}, the client's host" if context.study.client else ""
-    return Section.of(
-        "The machine meanwhile",
-        Section.of(
-            f"Processors{whose}, while each arm alone was loaded",
-            Bars(id="cpu-bars", bars=_cpu_bars(context)),
-            note=cells_not_drawn(context),
-        ),
-        Section.of("Each server, in its own slices", Charts(panels=_server_panels(context))),
-        Section.of("The whole machine, restarts included", Charts(panels=_host_panels(context), legend=False)),
-        anchor="machine",
-        nav="Machine",
+    shares = {(row["cell"], row["arm"]): row for row in context.processors.records() if not math.isnan(row["user"])}
+
+    def share(column: str, row: Mapping[str, float]) -> str:
+        return "" if math.isnan(row[column]) else numbers.share(row[column])
+
+    table = Table.of(
+        "processors",
+        [row for key in product(context.cells, context.slots) if (row := shares.get(key))],
+        Column("arm", lambda row: context.labels[row["arm"]]),
+        *(Column(kind, partial(share, kind)) for kind in (*CPU_KINDS, "server", "client", "others")),
+        group=lambda row: context.cell_title(row["cell"]),
+        slot=lambda row: context.slots[row["arm"]],
+        group_title="cell",
+        note="Shares of all processors while each arm alone was loaded. Others: programs that were not part of the "
+        "measurement.",
+        page_only=True,
     )
-
-
-def _cpu_bars(context: Context) -> tuple[Bar, ...]:
-    shares = {(row["cell"], row["arm"]): row for row in context.processors.records()}
-    keys = (key for key in product(context.detail_cells, context.slots) if key in shares)
-    return tuple(
-        Bar(
-            group=context.cell_title(cell),
-            label=context.labels[arm],
-            slot=context.slots[arm],
-            parts=tuple((kind, round(row[kind], 4)) for kind in CPU_KINDS),
-            text=", ".join(
-                f"{who} {numbers.share(row[who])}" for who in ("server", "client", "others") if not math.isnan(row[who])
-            ),
-        )
-        for cell, arm in keys
-        if not math.isnan((row := shares[cell, arm])["user"])
-    )
-
-
-def _server_panels(context: Context) -> tuple[Panel, ...]:
-    """What each server did in its own slices of the first detailed cell."""
-    cell = next((cell for cell in context.detail_cells if cell in context.times), None)
-    if cell is None:
-        return ()
-    shown = (each for each in _SERVER_CHARTS if np.nan_to_num(context.times[cell][each[0]]).any())
-    return tuple(
-        time_panel(context, cell, f"arm-{place}", f"{title} · {context.cell_title(cell)}", unit, column)
-        for place, (column, title, unit) in enumerate(shown)
-    )
-
-
-def _host_panels(context: Context) -> tuple[Panel, ...]:
-    times = _host_times(context.run, context.valid_epochs)
-    if times is None:
-        return ()
-    samples, limits_s = times
-    spent, factor = time_axis(samples["seconds"])
-    x, group = numbers.rounded(samples["seconds"] * factor), tuple(samples["epoch"].tolist())
-    boundaries = numbers.rounded(limit * factor for limit in limits_s)
-
-    def line(name: str, key: str, column: str, scale: float = 1.0) -> Series:
-        y = numbers.rounded(np.nan_to_num(samples[column]) * scale)
-        return Series(name=name, key=key, x=x, y=y, group=group)
-
-    def panel(name: str, title: str, unit: str, *lines: Series, stacked: bool = False) -> Panel:
-        return Panel(
-            id=f"host-{name}",
-            title=title,
-            x_title=f"{spent} of the epochs, joined",
-            y_title=unit,
-            mark="stack" if stacked else "line",
-            series=lines,
-            y_max=100.0 if stacked else None,
-            boundaries=boundaries,
-        )
-
-    sampled = {column.removeprefix(RSS_PREFIX): column for column in samples.columns if column.startswith(RSS_PREFIX)}
-    resident = [
-        line(context.labels.get(arm, arm), f"arm-{context.slots.get(arm, 0)}", column)
-        for arm, column in sampled.items()
-        if not np.isnan(samples[column]).all()
-    ]
-    shares = [line(kind, f"cpu-{kind}", kind, 100.0) for kind in CPU_KINDS[:-1]]
-    read, written = "disk_read_bytes_per_s", "disk_write_bytes_per_s"
-    return (
-        panel("cpu", "Processors", _REST_IS_IDLE, *shares, stacked=True),
-        panel(
-            "memory", "Memory", "bytes",
-            line("used", "ink", "memory_used_bytes"), line("cache", "second", "memory_cached_bytes"),
-        ),
-        *([panel("rss", "Servers' resident memory", "bytes", *resident)] if resident else []),
-        panel("disk", "Disk", "bytes per second", line("written", "ink", written), line("read", "second", read)),
-        panel(
-            "switches", "Context switches and interrupts", "per second",
-            line("context switches", "ink", "context_switches_per_s"), line("interrupts", "second", "interrupts_per_s"),
-        ),
-    )  # fmt: skip
-
-
-def _host_times(run: RunDirectory, epochs: tuple[int, ...]) -> tuple[Frame, list[float]] | None:
-    """Average the machine's samples into about `BINS` rows; also return the seconds at which epochs begin."""
-    frames: list[Frame] = []
-    ends_s = [0.0]
-    bins_per_epoch = max(2, BINS // max(1, len(epochs)))
-    for epoch in epochs:
-        samples = run.host_samples(epoch)
-        if not len(samples):
-            continue
-        seconds = samples["time_ns"] / 1e9
-        step_s = max(seconds.max() / bins_per_epoch, 1e-9)
-        bins = samples.with_columns(bin=np.ceil(seconds / step_s)).by("bin")
-        means = {name: bins.mean(samples[name]) for name in samples.columns}
-        frames.append(Frame(means | {"seconds": bins.mean(seconds) + ends_s[-1]}).with_columns(epoch=epoch))
-        ends_s.append(ends_s[-1] + float(seconds.max()))
-    return (Frame.concat(frames), ends_s[1:-1]) if frames else None
+    return Section.of(f"Processors{whose}", table, anchor="processors", nav="Processors")

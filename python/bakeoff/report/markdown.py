@@ -71,7 +71,6 @@ def published_charts(view: ReportView) -> dict[str, str]:
 
 
 def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str, str]:
-    """Return the text and its pictures by file name."""
     drawn = {f"{pictures}{chart}.svg": picture_svg(view, chart) for chart in published_charts(view)}
     return {name: render_markdown(view, pictures=pictures)} | drawn
 
@@ -139,7 +138,6 @@ FOLDER = "publish"
 
 
 def publish(run: RunDirectory, view: ReportView) -> Path:
-    """Write the page, tables, numbers and pictures to `RUN/publish/`."""
     run.path.joinpath(FOLDER).mkdir(exist_ok=True)
     files = {"report.html": render_html(view), "results.csv": render_csv(view), "results.json": render_json(view)}
     files |= markdown_files(view, "report.md")

@@ -51,7 +51,6 @@ def change(log_ratio: float, half_width: float | None = None) -> str:
 
 
 def change_value(of: Estimate) -> Value:
-    """A change with its interval in small."""
     return Value(text=change(of.mean, of.interval.half_width), sub=change_interval(of.interval))
 
 
@@ -137,29 +136,7 @@ def threads(n: int) -> str:
 
 
 def counted(n: int, what: str) -> str:
-    """`1 restart`, `8 restarts`."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def strip(width: int, one: float, interval: Interval, point: float | None, *, cut: tuple[bool, bool]) -> str:
-    """`    ├──●──┤    │    `: an interval on an axis of `width` characters. Places are shares of the axis.
-
-    `cut` says whether the interval extends beyond the left and the right end.
-    """
-
-    def column(place: float) -> int:
-        return min(int(max(place, 0.0) * width), width - 1)
-
-    line = [" "] * width
-    line[column(one)] = "│"
-    if interval.low is not None and interval.high is not None:
-        low, high = column(interval.low), column(interval.high)
-        for index in range(low, high + 1):
-            line[index] = "┼" if index == column(one) else "─"
-        line[low], line[high] = ("◂" if cut[0] else "├"), ("▸" if cut[1] else "┤")
-    if point is not None:
-        line[column(point)] = "●"
-    return "".join(line)
 
 
 def rounded(values: Floats) -> tuple[float, ...]:

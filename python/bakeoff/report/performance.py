@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.report import numbers
-from bakeoff.report.context import DETAIL_CELLS, DRAWN_EPOCHS, Context
+from bakeoff.report.context import DETAIL_CELLS, Context
 from bakeoff.report.studies import scaling_section
 from bakeoff.report.view import Charts, Column, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import decode_histogram
@@ -19,9 +19,14 @@ from bakeoff.stats.model import ArmSummary, Comparison
 from bakeoff.stats.summary import STALL, TAIL_MIN, stability
 from bakeoff.units import format_duration, format_ns, format_rate
 
+# A chart has bins of slices: sums over sums, never every n-th slice.
+
+BINS = 100
+DRAWN_EPOCHS = 12
+"""Epochs drawn over time, evenly chosen if there are more."""
+
 
 def throughput_section(context: Context) -> Section | None:
-    """Show events per second: as a table, against threads, and over time."""
     return Section.of(
         "Throughput",
         _throughput_table(context),
@@ -39,8 +44,8 @@ def throughput_section(context: Context) -> Section | None:
             "Over time",
             Charts(
                 panels=_time_panels(context),
-                note="One frame per epoch, all with the same axes. Lines: throughput over short stretches. Bands: the "
-                f"slowest and the fastest slice of each stretch.{_not_drawn(context)}",
+                note="Lines: throughput over short stretches; vertical lines: restarts. Bands: the slowest and the "
+                f"fastest slice of each stretch.{_not_drawn(context)}",
                 published=len({comparison.threads for comparison in context.primary}) < 2,
             ),
         ),
@@ -75,7 +80,6 @@ def _throughput_table(context: Context) -> Table:
 
 
 def _threads_panels(context: Context) -> tuple[Panel, ...]:
-    """One chart per workload that was measured at several numbers of threads."""
     panels: list[Panel] = []
     for workload in dict.fromkeys(comparison.workload for comparison in context.primary):
         cells = {c.threads: c.cell for c in context.primary if c.workload == workload}
@@ -110,40 +114,62 @@ def _threads_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def _time_panels(context: Context) -> tuple[Panel, ...]:
+    """Throughput in every detailed cell: the epochs joined, a line per arm that breaks at each restart."""
+    times = cell_times(context.slices, context.detail_cells)
     return tuple(
-        time_panel(context, cell, f"time-{index}", context.cell_title(cell), "events per second", "tps")
+        _time_panel(context, f"time-{index}", cell, times[cell])
         for index, cell in enumerate(context.detail_cells)
-        if cell in context.times
+        if cell in times
     )
 
 
-def time_panel(context: Context, cell: str, panel_id: str, title: str, unit: str, column: str) -> Panel:
-    """One column of a cell's times: a frame per epoch, a line per arm, `…_low` to `…_high` as a band."""
-    times = context.times[cell]
-    ends = [f"{column}_low", f"{column}_high"]
-    spent, factor = time_axis(times["seconds"])
-    series = []
-    for arm in context.slots:
-        part = times.rows((times["arm"] == arm) & ~np.isnan(times[column]))
-        if len(part):
-            low, high = (part[end] if end in times.columns else () for end in ends)
-            group = tuple(part["epoch"].tolist())
-            series.append(context.arm_series(arm, part["seconds"] * factor, part[column], (low, high), group=group))
-    longest = max((x for each in series for x in each.x), default=0.0)
-    end = f"{longest:.2g}" if longest < 99.5 else f"{longest:.0f}"
+def _time_panel(context: Context, panel_id: str, cell: str, times: Frame) -> Panel:
+    epochs = times.by("epoch")
+    begins_s = np.append(0.0, np.cumsum(epochs.max(times["seconds"])))
+    unit, factor = ("seconds", 1.0) if begins_s[-1] < 180 else ("minutes", 1 / 60)
+    arms = times.with_columns(x=(times["seconds"] + begins_s[epochs.ids]) * factor).by("arm").frames()
     return Panel(
         id=panel_id,
-        title=title,
-        x_title=f"in each frame 0 to {end} {spent}",
-        y_title=unit,
-        series=tuple(series),
-        x_kind="frames",
+        title=context.cell_title(cell),
+        x_title=f"{unit} of measuring, epochs joined",
+        y_title="events per second",
+        series=tuple(
+            context.arm_series(
+                arm, own["x"], own["tps"], (own["tps_low"], own["tps_high"]), group=tuple(own["epoch"].tolist())
+            )
+            for arm in context.slots
+            if (own := arms.get(arm)) is not None
+        ),
+        boundaries=numbers.rounded(begins_s[1:-1] * factor),
     )
 
 
-def time_axis(seconds: NDArray[np.float64]) -> tuple[str, float]:
-    """A unit that suits the longest time, and the factor from seconds to it."""
-    return ("seconds", 1.0) if seconds.max(initial=0.0) < 180 else ("minutes", 1 / 60)
+def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
+    """Return each cell over time, in at most `DRAWN_EPOCHS` epochs, with a row per stretch of an epoch on an arm."""
+    by = slices.by("cell", "epoch")
+    spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
+    drawn, bins_per_epoch = np.zeros(len(spans), dtype=bool), BINS
+    for cell in cells:
+        rows = _evenly(np.flatnonzero(spans["cell"] == cell), DRAWN_EPOCHS)
+        drawn[rows] = True
+        bins_per_epoch = min(bins_per_epoch, max(2, BINS // max(len(rows), 1)))
+    slices = slices.with_columns(bin=slices["start_ns"] * bins_per_epoch // spans["span_ns"][by.ids])
+    slices = slices.rows(drawn[by.ids] & (slices["busy_ns"] > 0))
+    bins = slices.by("cell", "arm", "epoch", "bin")
+    tps = slices["events"] * slices["connections"] / slices["busy_ns"] * 1e9
+    times = bins.keys.with_columns(
+        seconds=bins.mean(slices["start_ns"] + slices["length_ns"] // 2) / 1e9,
+        # A slice ends with its last window, but connections are busy, and events counted, a little less long.
+        tps=bins.sum(slices["events"]) / bins.sum(slices["busy_ns"] / slices["connections"]) * 1e9,
+        tps_low=bins.min(tps),
+        tps_high=bins.max(tps),
+    )
+    return times.sort("cell", "epoch", "arm", "bin").by("cell").frames()
+
+
+def _evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    last = len(rows) - 1
+    return rows if last < most else rows[[round(place * last / (most - 1)) for place in range(most)]]
 
 
 def _not_drawn(context: Context) -> str:
@@ -161,20 +187,8 @@ def cells_not_drawn(context: Context) -> str:
     return f"Drawn: the {DETAIL_CELLS} of {cells} cells with the largest differences." if cells > DETAIL_CELLS else ""
 
 
-# Stability and jitter, and the warm-up curve.
-
-_WARM_UP_BINS = 25
-_WARM_UP_PANELS = 4
-
-
 def stability_section(context: Context) -> Section | None:
-    return Section.of(
-        "Stability and jitter",
-        _stability_table(context),
-        Section.of("Warm-up", _warm_up_charts(context)),
-        anchor="stability",
-        nav="Stability",
-    )
+    return Section.of("Stability and jitter", _stability_table(context), anchor="stability", nav="Stability")
 
 
 def _stability_table(context: Context) -> Table:
@@ -199,53 +213,6 @@ def _stability_table(context: Context) -> Table:
     )
 
 
-def _warm_up_charts(context: Context) -> Charts:
-    slices = context.run.warm_up("cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events")
-    cells = sorted(slices.rows(slices["busy_ns"] > 0).by("cell").frames().items())
-    left = f"Drawn: the first {_WARM_UP_PANELS} of {len(cells)} cells." if len(cells) > _WARM_UP_PANELS else ""
-    return Charts(
-        panels=_warm_up_panels(context, cells[:_WARM_UP_PANELS]),
-        intro="Throughput right before each workload is measured; these events are not counted. Lines: the median over "
-        "the epochs. Bands: from the slowest epoch to the fastest.",
-        note=left,
-    )
-
-
-def _warm_up_panels(context: Context, cells: Iterable[tuple[str, Frame]]) -> tuple[Panel, ...]:
-    panels: list[Panel] = []
-    for cell, warming in cells:
-        begin_ns = warming["start_ns"]
-        step_ns = max(math.ceil((begin_ns + warming["length_ns"]).max() / _WARM_UP_BINS), 1)
-        epochs = warming.with_columns(bin=begin_ns // step_ns).by("arm", "epoch", "bin")
-        tps = epochs.sum(warming["events"]) / epochs.sum(warming["busy_ns"] / warming["connections"]) * 1e9
-        bins = epochs.keys.by("arm", "bin")
-        curve_of = (
-            bins.keys.with_columns(
-                seconds=bins.mean(epochs.mean(begin_ns) / 1e9),
-                tps=bins.median(tps),
-                low=bins.min(tps),
-                high=bins.max(tps),
-            )
-            .sort("arm", "seconds")
-            .by("arm")
-            .frames()
-        )
-        curves = [(arm, curve_of[arm]) for arm in context.slots if arm in curve_of]
-        panels.append(
-            Panel(
-                id=f"warm-up-{len(panels)}",
-                title=context.cell_title(cell),
-                x_title="seconds of load before measuring",
-                y_title="events per second",
-                series=tuple(
-                    context.arm_series(arm, each["seconds"], each["tps"], (each["low"], each["high"]))
-                    for arm, each in curves
-                ),
-            )
-        )
-    return tuple(panels)
-
-
 # Every epoch.
 
 
@@ -254,8 +221,7 @@ def epochs_section(context: Context) -> Section | None:
         "Every epoch",
         Charts(
             panels=tuple(_epoch_panel(context, index, cell) for index, cell in enumerate(context.detail_cells)),
-            intro="One point per epoch, in the order of measuring. The intervals come from these points alone."
-            + (" Thin line and band: the estimate and its 95% interval." if _only_contender(context) else ""),
+            intro="One point per epoch, in the order of measuring. The intervals come from these points alone.",
             note=cells_not_drawn(context),
         ),
         Prose(text=epoch_counts(context), small=True),
@@ -266,7 +232,6 @@ def epochs_section(context: Context) -> Section | None:
 
 
 def epoch_counts(context: Context) -> str:
-    """Say how many epochs were counted, discarded and interrupted, and how long they took."""
     abandoned = context.run.abandoned_epochs()
     parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.discarded)} discarded"]
     if abandoned:
@@ -281,10 +246,7 @@ def epoch_counts(context: Context) -> str:
 
 def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
     comparisons = [comparison for comparison in context.analysis.comparisons if comparison.cell == cell]
-    primary = next((comparison for comparison in comparisons if not comparison.is_control), comparisons[0])
-    only = primary.estimate if _only_contender(context) and primary.estimate.n else None
     several = len(context.analysis.contenders) > 1 or context.analysis.control is not None
-    level, low, high = numbers.ratio_fields(only).values() if only else (None, None, None)
     return Panel(
         id=f"epochs-{index}",
         title=context.cell_title(cell),
@@ -294,13 +256,7 @@ def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
         series=tuple(_epoch_series(context, comparison) for comparison in comparisons),
         y_zero=False,
         one="1: as fast",
-        level=level,
-        level_band=None if low is None or high is None else (low, high),
     )
-
-
-def _only_contender(context: Context) -> bool:
-    return len(context.analysis.contenders) == 1
 
 
 def _epoch_series(context: Context, comparison: Comparison) -> Series:
@@ -385,7 +341,6 @@ def _latency_table(context: Context) -> Table:
 
 
 def summary_table(context: Context, name: str, *columns: Column[ArmSummary], note: str) -> Table:
-    """Make a table with a row per cell and arm, without the control."""
     found = (context.summaries.get((cell, arm)) for cell in context.cells for arm in context.compared_arms)
     return Table.of(
         name,
@@ -413,7 +368,6 @@ def _percentile_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def percentile_panel(panel_id: str, title: str, of: str, clock: str, series: Iterable[Series]) -> Panel:
-    """Draw latency curves against the share of events that were faster."""
     return Panel(
         id=panel_id,
         title=title,
@@ -442,7 +396,6 @@ def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Ma
 
 
 def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
-    """(cell, arm) -> its curve; empty if there were too few events."""
     messages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     wanted = set(context.detail_cells)
     for epoch in context.valid_epochs:
@@ -453,10 +406,7 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
 
 
 def mean_curve(messages: list[dict[str, Any]]) -> Curve:
-    """Average one histogram per epoch into a curve that ends where fewer than `TAIL_MIN` events lie beyond.
-
-    Empty if there are too few events.
-    """
+    """Average one histogram per epoch into a curve that ends where fewer than `TAIL_MIN` events lie beyond."""
     histograms = [decode_histogram(message["hdr"]) for message in messages]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:

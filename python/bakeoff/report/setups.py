@@ -16,11 +16,10 @@ from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
 from bakeoff.spec.server_name import values_of
 from bakeoff.stats.differences import AllAnswers, Answer, row_differences
 from bakeoff.stats.model import FlagKind
-from bakeoff.units import format_bytes, format_duration, shortened
+from bakeoff.units import format_bytes, format_duration
 
 _ABSENT = "—"
 _DATA_CHECK_LINES = 40
-_SETTING_MAX = 120  # characters of a value
 
 METHOD = (
     "All servers run side by side. Each short slice loads one of them alone, in the order ABBA or BAAB drawn by a fair "
@@ -48,11 +47,9 @@ WORDS = {
     "ratio": "an arm's throughput over the baseline's; 1.10 is 10% more",
     "95% interval": "contains the true ratio 95 times in 100",
 }
-"""Words of a report that a reader may not know."""
 
 
 def settings_section(context: Context) -> Section | None:
-    other = _other_settings_table(context)
     declared, undeclared = _declared_table(context), _undeclared_table(context)
     return Section.of(
         "Settings",
@@ -62,10 +59,6 @@ def settings_section(context: Context) -> Section | None:
             _setting_notes_table(context),
         ),
         Section.of("Different without being requested", undeclared if undeclared.rows else Prose(text="None found.")),
-        Fold(
-            title=f"Other variables that differ: names, paths, and those of one version only ({len(other.rows)})",
-            content=other,
-        ),
         *_configuration_files(context),
         anchor="settings",
         nav="Settings",
@@ -82,7 +75,6 @@ def _declared_table(context: Context, *, files: bool = True) -> Table:
 
 
 def _differing(context: Context, name: str, title: str, values: Mapping[str, Mapping[str, str]]) -> Table:
-    """Make a row for each key whose value is not the same on all arms, with a column per arm."""
     keys = dict.fromkeys(key for own in values.values() for key in own)
     texts = {key: [own.get(key, _ABSENT) for own in values.values()] for key in keys}
     rows = ((key, *own) for key, own in texts.items() if len(set(own)) > 1)
@@ -90,7 +82,6 @@ def _differing(context: Context, name: str, title: str, values: Mapping[str, Map
 
 
 def _server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
-    """Each arm's `notes.json` from the last valid epoch that measured it."""
     newest = context.run.newest("notes.json")
     notes = {each: context.run.server_json(each, "notes.json", dict[str, list[str]]) for each in set(newest.values())}
     return {arm: notes[newest[arm]][arm] for arm in context.arms if arm in newest}
@@ -146,16 +137,6 @@ def _undeclared_table(context: Context) -> Table:
     )
 
 
-def _other_settings_table(context: Context) -> Table:
-    undeclared = {name for differences in context.analysis.undeclared.values() for name in differences}
-    shown = {arm: sorted(context.variables[arm].items()) for arm in context.arms if arm in context.variables}
-    values = {
-        arm: {name: shortened(text, _SETTING_MAX) or "''" for name, text in own if name not in undeclared}
-        for arm, own in shown.items()
-    }
-    return _differing(context, "other-settings", "variable", values)
-
-
 def _configuration_files(context: Context) -> Iterator[Fold]:
     newest = context.run.newest("my.cnf")
     for arm in context.arms:
@@ -176,7 +157,6 @@ def setup_line(arm: Arm) -> str:
 
 
 def data_parts(arm: Arm) -> list[str]:
-    """Say what is special about an arm's data and character sets; some texts may be empty."""
     data, connection = arm.data, arm.connection
     special = {
         "tables": data.table_collation or data.table_charset,
@@ -193,7 +173,6 @@ def data_parts(arm: Arm) -> list[str]:
 
 
 def _facts(arm: Arm) -> dict[str, str]:
-    """What the study sets on an arm."""
     server = arm.server
     facts = {"server": str(server.with_settings(options=(), env=(), cnf_files=()))}
     facts |= {name: ", ".join(values_of(name, value)) or "on" for name, value in server.options}
@@ -246,7 +225,6 @@ def _loads_table(context: Context) -> Table:
 
 
 def _translated(context: Context) -> str:
-    """What a dump asked for that a server does not know, and what was loaded instead."""
     sentences: dict[str, None] = {}
     for build in context.run.builds().values():
         labels = ", ".join(context.labels.get(arm, arm) for arm in build.get("arms", [build["arm"]]))
@@ -256,7 +234,6 @@ def _translated(context: Context) -> str:
 
 
 def data_check_status(context: Context) -> Iterator[Status]:
-    """Warn if the arms hold different rows."""
     for moment, answers in _row_answers(context).items():
         differences = row_differences(context.study.arms, answers)
         if differences:
@@ -298,7 +275,6 @@ def _data_check_table(context: Context) -> Table:
 
 
 def _row_answers(context: Context) -> dict[str, AllAnswers]:
-    """When asked -> arm -> table -> query -> answer."""
     found: dict[str, AllAnswers] = {}
     build = 0
     while (loaded := context.run.read(f"rows/{build}.json", AllAnswers)) is not None:
@@ -377,7 +353,6 @@ def _placement(context: Context) -> str:
 
 
 def _data_text(context: Context, builds: int) -> str:
-    """What the study loads, and how often. An arm's own sizes are among its settings."""
     study = context.study
     loaded = [PurePath(arm.data.source).name for arm in study.arms if arm.data.source]
     replayed = {cell.workload_index for cell in context.cells_planned if cell.fixed_work}
@@ -403,7 +378,6 @@ def method_section(context: Context) -> Section | None:
         Steps(items=METHOD),
         Fold(title="Words of this report", content=_words_table()),
         Prose(text="Formulas and tests: `docs/explanation/method.md`.", small=True),
-        Section.of("Where the time went", _wall_table(context), anchor="wall"),
         anchor="method",
         nav="Method",
     )
@@ -412,35 +386,6 @@ def method_section(context: Context) -> Section | None:
 def _words_table() -> Table:
     meanings = WORDS | {kind.value: kind.advice for kind in FlagKind}
     return Table.listed("words", ("word", "meaning"), meanings.items())
-
-
-_PHASES = {
-    "load": "loading, ANALYZE, flushing and snapshot, once per build",
-    "restore": "copying the data for every server",
-    "start": "starting the servers",
-    "readiness": "reading every table into memory, waiting for purge and flushing",
-    "check": "comparing rows between the arms, checks of the scripts",
-    "warm": "warm-up load, not counted",
-    "pilot": "choosing the slice length, in the first epoch",
-    "flush": "flushing between writing cells",
-    "measure": "measuring",
-    "stop": "stopping the servers, removing their data",
-    "other": "reading variables and counters, statistics between epochs",
-}
-
-
-def _wall_table(context: Context) -> Table:
-    taken = wall_time(context.run.builds(), context.outcomes)
-    return Table.of(
-        "wall",
-        taken.phases_s.items(),
-        Column("phase", itemgetter(0)),
-        Column("total", itemgetter(1), "{:.1f} s".format),
-        Column("share", lambda phase: phase[1] / taken.total_s, numbers.share),
-        Column("per epoch", lambda phase: "" if phase[0] == "load" else f"{phase[1] / len(context.outcomes):.1f} s"),
-        Column("what it is", lambda phase: _PHASES[phase[0]]),
-        note=wall_sentence(context),
-    )
 
 
 def wall_sentence(context: Context) -> str:

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Charts, Column, Panel, Section, Table, Value, identifier
+from bakeoff.report.view import Column, Section, Table, Value, identifier
 from bakeoff.spec.study import Design
 from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects, published_ratios
 from bakeoff.stats.model import Estimate
@@ -15,13 +15,10 @@ from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, Sca
 from bakeoff.units import format_rate
 
 PAIRS_ARMS = (3, 12)
-"""Numbers of arms for which a matrix of pairs is useful and readable."""
-
 PAIRS_CELLS = 12
 
 
 def published_section(context: Context) -> Section | None:
-    """Compare published ratios with measured ones."""
     design = context.study.design
     if not design or not design.published:
         return None
@@ -41,7 +38,6 @@ def published_section(context: Context) -> Section | None:
 
 
 def effects_section(context: Context) -> Section | None:
-    """Show the main effects of every factor, and interactions."""
     design = context.study.design
     if not design:
         return None
@@ -143,7 +139,7 @@ def measured(estimate: Estimate | None) -> Value:
     )
 
 
-# The scaling law of every arm over the thread counts: a table, and charts of the law beside what was measured.
+# The scaling law of every arm over the thread counts.
 
 _SCALING_NOTE = (
     "X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), fitted to ln X: λ is the throughput of one thread, σ the share of the "
@@ -156,9 +152,7 @@ _SCALING_NOTE = (
 def scaling_section(context: Context) -> Section | None:
     """Show the scaling law of each arm, for workloads with at least four thread counts."""
     fits = _fits(context)
-    workloads = dict.fromkeys(workload for workload, _ in fits)
-    panels = tuple(_scaling_panel(context, workload, place, fits) for place, workload in enumerate(workloads))
-    return Section.of("Scaling law", _scaling_table(context, fits), Charts(panels=panels), anchor="scaling")
+    return Section.of("Scaling law", _scaling_table(context, fits), anchor="scaling")
 
 
 def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit]) -> Table:
@@ -182,7 +176,6 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
 
 
 def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
-    """(workload, arm) -> its fit, in the study's order, without cells at a fixed rate."""
     paced = {cell.name for cell in context.cells_planned if cell.open_loop}
     cells = tuple(dict.fromkeys((c.cell, c.workload, c.threads) for c in context.primary if c.cell not in paced))
     found = {}
@@ -192,29 +185,6 @@ def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
                 found[workload, arm] = fit
     order = list(dict.fromkeys(workload for _, workload, _ in cells))
     return dict(sorted(found.items(), key=lambda item: order.index(item[0][0])))
-
-
-def _scaling_panel(context: Context, workload: str, place: int, fits: Mapping[tuple[str, str], ScalingFit]) -> Panel:
-    series = []
-    for (name, arm), fit in fits.items():
-        if name != workload:
-            continue
-        bands = [(band.low, band.high) for _, band in fit.curve if band.low is not None and band.high is not None]
-        ends = tuple(zip(*bands, strict=True)) if len(bands) == len(fit.curve) else ((), ())
-        rates = (band.value for _, band in fit.curve)
-        series.append(context.arm_series(arm, (n for n, _ in fit.curve), rates, (ends[0], ends[1])))
-        measured = list(zip(fit.threads, fit.points, strict=True))
-        label = context.labels[arm]
-        tips = (f"{label}, {numbers.threads(n)}: {format_rate(x)} events/s measured" for n, x in measured)
-        series.append(context.arm_series(arm, fit.threads, fit.points, tips=tuple(tips), line=False))
-    return Panel(
-        id=f"scaling-{place}",
-        title=workload,
-        x_title="threads",
-        y_title="events per second: measured (points), by the law (lines)",
-        series=tuple(series),
-        x_kind="threads",
-    )
 
 
 def _peak(fit: ScalingFit) -> Value | str:

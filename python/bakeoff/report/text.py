@@ -7,10 +7,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bakeoff.report import numbers
 from bakeoff.report.markdown import marks, value_text
 from bakeoff.report.view import ForestRow, Prose, ReportView, Table, Tone
-from bakeoff.stats.model import Interval
 
 _STYLES = {
     Tone.FASTER: "bold green",
@@ -25,7 +23,6 @@ _WIDE = 112  # columns from which the axis fits beside the numbers
 
 
 def render_terminal(view: ReportView, console: Console) -> None:
-    """Print to the console. Colours only repeat what the words say."""
     console.print()
     console.print(Text(view.question, style="bold"))
     console.print(Text(view.dateline, style="dim"))
@@ -113,6 +110,18 @@ def _grouped(table: Table) -> RichTable:
 
 
 def _strip(row: ForestRow, one: float) -> str:
-    low, high = (None if end is None else end / 100 for end in (row.low, row.high))
-    point = row.point / 100 if row.measured else None
-    return numbers.strip(_STRIP, one / 100, Interval(low=low, high=high), point, cut=(row.cut_left, row.cut_right))
+    """`    ├──●──┤    │    `: an interval on the forest's axis."""
+
+    def column(percent: float) -> int:
+        return min(int(percent / 100 * _STRIP), _STRIP - 1)
+
+    line = [" "] * _STRIP
+    line[column(one)] = "│"
+    if row.low is not None and row.high is not None:
+        low, high = column(row.low), column(row.high)
+        for index in range(low, high + 1):
+            line[index] = "┼" if index == column(one) else "─"
+        line[low], line[high] = ("◂" if row.cut_left else "├"), ("▸" if row.cut_right else "┤")
+    if row.measured:
+        line[column(row.point)] = "●"
+    return "".join(line)

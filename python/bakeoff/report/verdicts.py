@@ -5,7 +5,6 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
@@ -56,25 +55,16 @@ def _is_rate_fixed(comparison: Comparison) -> bool:
 
 
 def summary(context: Context) -> tuple[str, ...]:
-    """Summarise the verdicts in two or three sentences; none if nothing was compared."""
     if not context.primary:
         return ()
-    return (_direction(context), *_figures(context), _basis(context))
+    return tuple(filter(None, (_direction(context), _largest(context), _basis(context))))
 
 
 def on_cards(context: Context) -> tuple[str, ...]:
-    """The sentences of the summary that the cards repeat."""
-    return (*([_direction(context)] if len(context.primary) == 1 else []), *_figures(context))
-
-
-def _figures(context: Context) -> tuple[str, ...]:
-    measured = [each for each in context.primary if each.estimate.n and not _is_rate_fixed(each)]
-    largest = _largest(context, measured) if measured else ""
-    return (largest,) if largest else ()
+    return (_direction(context) if len(context.primary) == 1 else "", _largest(context))
 
 
 def _direction(context: Context) -> str:
-    """`Of 8 comparisons with mysql:5.7: 5 slower, 2 as fast within ±1%, 1 undecided`."""
     baseline = context.labels[context.analysis.baseline]
     if len(context.primary) == 1:
         (only,) = context.primary
@@ -100,10 +90,11 @@ def _first_sentence(context: Context, text: str) -> tuple[str, str]:
     return (found[1], found[2] or "") if found else (text, "")
 
 
-def _largest(context: Context, measured: Sequence[Comparison]) -> str:
+def _largest(context: Context) -> str:
     """The clearest interaction, else the largest difference, else the narrowest interval; "" if all are vague."""
     if found := _interaction(context):
         return found
+    measured = [each for each in context.primary if each.estimate.n and not _is_rate_fixed(each)]
     claimed = [c for c in measured if _tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
     clear = [c for c in claimed or measured if (c.estimate.interval.half_width or 0.0) <= _VAGUE]
     if not clear:
@@ -163,7 +154,6 @@ def _cost(effect: Estimate) -> str:
 
 
 def _is_restarted(comparison: Comparison) -> bool:
-    """False if an arm is a running server, which is never restarted."""
     return comparison.obstacle is not Obstacle.NOT_RESTARTED
 
 
@@ -173,7 +163,6 @@ def _repeats(n: int, *, restarted: bool) -> str:
 
 
 def _basis(context: Context) -> str:
-    """How many restarts, how noisy, and whether the control held."""
     counts = sorted({each.estimate.n for each in context.primary if each.estimate.n} or {0})
     restarted = all(map(_is_restarted, context.primary))
     restarts = _repeats(counts[-1], restarted=restarted)
@@ -192,7 +181,6 @@ def _basis(context: Context) -> str:
 
 
 def _spread(comparison: Comparison) -> float | None:
-    """Standard deviation of a comparison's epochs within their hosts."""
     points = comparison.points
     hosts = [point.host for point in points]
     freedom = len(points) - len({*hosts})
@@ -202,42 +190,26 @@ def _spread(comparison: Comparison) -> float | None:
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
-    """Give each contender's verdicts over several cells, and their geometric mean unless they contradict."""
+    """Give each contender's geometric mean over several cells, unless its verdicts contradict each other."""
     if len(context.cells) < 2:
         return ()
-    means = _means(context)
-    return tuple(
-        _mean_sentence(context, contender, means[contender])
-        if contender in means
-        else _withheld_sentence(context, contender)
-        for contender in context.analysis.geometric_mean
-    )
-
-
-def _withheld_sentence(context: Context, contender: str) -> str:
-    name, baseline = context.labels[contender], context.labels[context.analysis.baseline]
-    return f"{name} is faster than {baseline} in some cells and slower in others, so no mean is given."
-
-
-def _means(context: Context) -> dict[str, Estimate]:
-    """Geometric means of the contenders that are not faster in one cell and slower in another."""
-    if len(context.cells) < 2:
-        return {}
+    baseline = context.labels[context.analysis.baseline]
     claims = {(each.contender, _tone_of(each)) for each in context.primary}
-    means = context.analysis.geometric_mean.items()
-    return {name: mean for name, mean in means if not {(name, Tone.FASTER), (name, Tone.SLOWER)} <= claims}
-
-
-def _all_cells(context: Context) -> str:
-    return "both cells" if len(context.cells) == 2 else f"all {len(context.cells)} cells"
-
-
-def _mean_sentence(context: Context, contender: str, estimate: Estimate) -> str:
-    ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
-    interval = numbers.interval(estimate.interval)
-    spread = f"95% interval {interval}" if interval else "no interval yet"
-    baseline, name = context.labels[context.analysis.baseline], context.labels[contender]
-    return f"Over {_all_cells(context)} {name} has {ratio} the throughput of {baseline} (geometric mean, {spread})."
+    over = "both cells" if len(context.cells) == 2 else f"all {len(context.cells)} cells"
+    sentences = []
+    for contender, mean in context.analysis.geometric_mean.items():
+        name = context.labels[contender]
+        if {(contender, Tone.FASTER), (contender, Tone.SLOWER)} <= claims:
+            sentences.append(
+                f"{name} is faster than {baseline} in some cells and slower in others, so no mean is given."
+            )
+            continue
+        interval = numbers.interval(mean.interval)
+        spread = f"95% interval {interval}" if interval else "no interval yet"
+        sentences.append(
+            f"Over {over} {name} has {numbers.ratio_of(mean)} the throughput of {baseline} (geometric mean, {spread})."
+        )
+    return tuple(sentences)
 
 
 # Verdicts.
@@ -248,7 +220,6 @@ def verdicts(context: Context) -> tuple[VerdictView, ...]:
 
 
 def _headline(context: Context, comparison: Comparison) -> str:
-    """What the contender is or may be: the end of a sentence that starts with its name."""
     interval, bound = comparison.estimate.interval, comparison.verdict.at_least
     negligible = f"within ±{percent_text(context.study.equivalence)}"
     if _is_rate_fixed(comparison):
@@ -313,7 +284,6 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
 
 
 def _ending(context: Context, comparison: Comparison) -> str:
-    """Why the comparison was no longer measured; "" if it was settled without a claim."""
     if comparison.stop is Stop.ABORTED and context.analysis.stopped is Stop.RUNNING:
         return STOPS[Stop.RUNNING]
     if comparison.stop is Stop.DECISIVE and not comparison.verdict.claims:
@@ -325,20 +295,9 @@ def _ending(context: Context, comparison: Comparison) -> str:
 
 
 def forest(context: Context) -> Forest:
-    """Draw a line per comparison, the control below its cell, the geometric means last."""
-    comparisons = context.analysis.comparisons
-    means = _means(context)
-    axis = _axis_for([*(comparison.estimate for comparison in comparisons), *means.values()], comparisons)
-    rows = [_forest_row(context, comparison, axis) for comparison in comparisons]
-    cells = _all_cells(context)
-    mean_fields = {"kind": "mean", "label": f"{cells} (geometric mean)", "short": cells, "tone": Tone.OPEN}
-    rows += [
-        axis.row(context, contender, estimate, **mean_fields, epochs=(), verdict="", notes=())
-        for contender, estimate in means.items()
-    ]
+    axis = _axis_for(context.analysis.comparisons)
     margin = axis.place(-context.study.equivalence), axis.place(context.study.equivalence)
     seen = margin[1] - margin[0] >= _MARGIN_LEAST
-    several = context.analysis.geometric_mean if len(context.cells) > 1 else ()
     band = "Grey band" if seen else "Too narrow for this axis"
     restarted = ", one restart of all servers each" if all(map(_is_restarted, context.primary)) else ""
     control = " Control: a second instance of the baseline; its true ratio is 1." if context.analysis.control else ""
@@ -346,11 +305,10 @@ def forest(context: Context) -> Forest:
         one=axis.place(0.0),
         margin=margin if seen else None,
         ticks=axis.ticks(),
-        rows=tuple(rows),
+        rows=tuple(_forest_row(context, comparison, axis) for comparison in context.analysis.comparisons),
         legend=f"Throughput over that of {context.labels[context.analysis.baseline]}. Large mark: the estimate; bar: "
         f"its 95% interval; small dots: epochs{restarted}. {band}: ±{percent_text(context.study.equivalence)}, within "
         f"which a difference does not matter.{control}",
-        withheld=tuple(_withheld_sentence(context, name) for name in several if name not in means),
     )
 
 
@@ -363,22 +321,6 @@ class _Axis:
     def place(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
         return round(min(100.0, max(0.0, _EDGE + share * (100 - 2 * _EDGE))), 3)
-
-    def row(self, context: Context, contender: str, estimate: Estimate, **fields: Any) -> ForestRow:  # noqa: ANN401
-        low, high = estimate.interval.low, estimate.interval.high
-        beyond = (self.high - self.low) / (100 - 2 * _EDGE) * _EDGE
-        return ForestRow(
-            contender=context.labels[contender],
-            slot=context.slots[contender],
-            low=None if low is None else self.place(low),
-            point=self.place(estimate.mean),
-            high=None if high is None else self.place(high),
-            cut_left=low is not None and low < self.low - beyond,
-            cut_right=high is not None and high > self.high + beyond,
-            ratio=numbers.ratio_of(estimate),
-            interval=numbers.interval(estimate.interval),
-            **fields,
-        )
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
         """Five to eight round ratios inside the axis, 1 among them; 1, 2, 5, 10 … if it is long."""
@@ -394,32 +336,38 @@ class _Axis:
         return tuple((self.place(math.log(ratio)), f"{ratio:{form}}") for ratio in inside)
 
 
-def _axis_for(estimates: Sequence[Estimate], comparisons: Sequence[Comparison]) -> _Axis:
+def _axis_for(comparisons: Sequence[Comparison]) -> _Axis:
     """An axis that holds 1, every mean and every epoch. An interval may double its length and is cut beyond that."""
     one_percent = math.log(1.01)
-    core = [-one_percent, one_percent, *(estimate.mean for estimate in estimates)]
+    core = [-one_percent, one_percent, *(comparison.estimate.mean for comparison in comparisons)]
     core += [point.value for comparison in comparisons for point in comparison.points]
     low, high = min(core), max(core)
     span = high - low
-    ends = [
-        end for e in estimates for end in (e.interval.low, e.interval.high) if end is not None and math.isfinite(end)
-    ]
+    intervals = (comparison.estimate.interval for comparison in comparisons)
+    ends = [end for each in intervals for end in (each.low, each.high) if end is not None and math.isfinite(end)]
     return _Axis(max(min([low, *ends]), low - span), min(max([high, *ends]), high + span))
 
 
 def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> ForestRow:
-    return axis.row(
-        context,
-        comparison.contender,
-        comparison.estimate,
+    estimate, words = comparison.estimate, " · ".join(comparison.verdict.words)
+    low, high = estimate.interval.low, estimate.interval.high
+    beyond = (axis.high - axis.low) / (100 - 2 * _EDGE) * _EDGE
+    return ForestRow(
         kind="control" if comparison.is_control else "cell",
         label=context.cell_title(comparison.cell),
         short=comparison.cell,
+        contender=context.labels[comparison.contender],
+        slot=context.slots[comparison.contender],
         tone=_tone_of(comparison),
-        epochs=tuple(axis.place(point.value) for point in comparison.points if comparison.estimate.n),
-        verdict=_control_word(comparison, trusted=context.analysis.trusted)
-        if comparison.is_control
-        else " · ".join(comparison.verdict.words),
+        low=None if low is None else axis.place(low),
+        point=axis.place(estimate.mean),
+        high=None if high is None else axis.place(high),
+        epochs=tuple(axis.place(point.value) for point in comparison.points if estimate.n),
+        cut_left=low is not None and low < axis.low - beyond,
+        cut_right=high is not None and high > axis.high + beyond,
+        ratio=numbers.ratio_of(estimate),
+        interval=numbers.interval(estimate.interval),
+        verdict=_control_word(comparison, trusted=context.analysis.trusted) if comparison.is_control else words,
         notes=context.notes(comparison),
     )
 

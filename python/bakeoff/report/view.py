@@ -17,7 +17,6 @@ from bakeoff.units import visible
 T = TypeVar("T")
 
 Record = dict[str, str | int | float | bool | None]
-"""A flat record for programs, unrounded."""
 
 
 class Frozen(model.Frozen):
@@ -42,8 +41,6 @@ class Role(StrEnum):
 
 
 class Tone(StrEnum):
-    """The kind of a verdict, which decides its colour."""
-
     FASTER = "faster"
     SLOWER = "slower"
     EQUAL = "equal"
@@ -55,8 +52,6 @@ class Tone(StrEnum):
 
 
 class ArmView(Frozen):
-    """One arm. `slot` is the number of its colour and shape; `setup` says what is special about it."""
-
     name: str
     label: str
     role: Role
@@ -68,10 +63,7 @@ class ArmView(Frozen):
 class VerdictView(Frozen):
     """The verdict of one cell and contender.
 
-    Attributes:
-        headline: what follows the contender's name (`is 10.3% slower (9.8% to 10.8%)`).
-        remark: what `sentence` adds to headline and figures.
-        basis: `8 restarts · target precision reached`.
+    `headline` follows the contender's name (`is 10.3% slower (9.8% to 10.8%)`); `remark` is what `sentence` adds to it.
     """
 
     cell: str
@@ -92,12 +84,7 @@ class VerdictView(Frozen):
 
 
 class ForestRow(Frozen):
-    """One line of the forest plot: a cell, a control or a mean. Positions are per cent of the axis.
-
-    Attributes:
-        low, high: None without an interval.
-        cut_left, cut_right: the interval extends beyond the axis.
-    """
+    """One line of the forest plot: a cell or a control. Positions are per cent of the axis."""
 
     kind: str
     label: str
@@ -118,17 +105,14 @@ class ForestRow(Frozen):
 
     @property
     def measured(self) -> bool:
-        """False if an arm completed nothing, which leaves no ratio."""
-        return bool(self.epochs) or self.kind == "mean"
+        return bool(self.epochs)
 
 
 class Forest(Frozen):
     """Ratios with intervals on one logarithmic axis.
 
-    Attributes:
-        margin: positions of the equivalence margin; None if too narrow to be seen.
-        ticks: position and text.
-        withheld: a sentence for each contender without a mean.
+    `margin` has the positions of the equivalence margin, or is None if it is too narrow to be seen; `ticks` are
+    position and text.
     """
 
     one: float = 0.0
@@ -136,12 +120,9 @@ class Forest(Frozen):
     ticks: tuple[tuple[float, str], ...] = ()
     rows: tuple[ForestRow, ...] = ()
     legend: str = ""
-    withheld: tuple[str, ...] = ()
 
 
 class Footnote(Frozen):
-    """A flag, with the comparisons it was raised for."""
-
     number: int
     word: str
     text: str
@@ -152,10 +133,8 @@ class Footnote(Frozen):
 class Conclusion:
     """What a report says about a question.
 
-    Attributes:
-        replaces_verdicts: the answer rests on all arms together, so single comparisons have no verdicts.
-        document: the answer for programs, `key` in JSON; None if the verdicts are the answer.
-        exit_code: None if the verdicts decide.
+    If it `replaces_verdicts`, the answer rests on all arms together. Programs get `document`, as `key` in JSON.
+    Verdicts decide the exit code unless it is given.
     """
 
     asks: str
@@ -167,8 +146,6 @@ class Conclusion:
 
 
 class Status(Frozen):
-    """A warning at the head of the report."""
-
     word: str
     text: str
 
@@ -185,15 +162,11 @@ class Prose(Frozen):
 
 
 class Steps(Frozen):
-    """A numbered list."""
-
     kind: Literal["steps"] = "steps"
     items: tuple[str, ...]
 
 
 class Code(Frozen):
-    """A command or a file."""
-
     kind: Literal["code"] = "code"
     text: str
 
@@ -268,7 +241,6 @@ class Table(Frozen):
 
     @classmethod
     def listed(cls, name: str, columns: Sequence[str], rows: Iterable[Sequence[Value | str]], **fields: Any) -> Self:  # noqa: ANN401
-        """Make a table of texts from rows without groups."""
         made = tuple(Row.of(*row) for row in rows)
         return cls(id=name, columns=tuple(columns), rows=made, all_text=True, **fields)
 
@@ -295,7 +267,6 @@ class Column(Generic[T]):
 
 
 def identifier(*words: str) -> str:
-    """Join words into an id for a table or a chart: letters, digits and dashes."""
     return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
 
 
@@ -307,10 +278,8 @@ def step_rows(plans: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
 class Series(Frozen):
     """Points of one line, in columns of equal length.
 
-    Attributes:
-        key: colour key: `arm-0` …, `cpu-user` …, `ink`.
-        group: the line breaks where it changes (at a restart), or empty.
-        tips: the text shown at each point, or empty.
+    `key` is a colour (`arm-0` …, `ink`). The line breaks where `group` changes, as at a restart; `tips` are shown at
+    points.
     """
 
     name: str
@@ -325,13 +294,11 @@ class Series(Frozen):
 
 
 class Panel(Frozen):
-    """One small chart.
+    """One small chart; its id has letters, digits and dashes.
 
     Attributes:
-        id: letters, digits and dashes.
-        mark: `line`, `points` or `stack`.
-        x_kind: `linear`, `threads` (logarithmic, ticks where measured), `tail` (x = −log10(1 − quantile)) or `frames`
-            (a small frame for every `group` of its lines, all with the same axes).
+        mark: `line` or `points`.
+        x_kind: `linear`, `threads` (logarithmic, ticks where measured) or `tail` (x = −log10(1 − quantile)).
         boundaries: x of vertical lines.
         one: the text of a line at 1, or empty.
     """
@@ -344,11 +311,8 @@ class Panel(Frozen):
     mark: str = "line"
     x_kind: str = "linear"
     y_zero: bool = True
-    y_max: float | None = None
     boundaries: tuple[float, ...] = ()
     one: str = ""
-    level: float | None = None
-    level_band: tuple[float, float] | None = None
 
 
 class Charts(Frozen):
@@ -360,22 +324,6 @@ class Charts(Frozen):
     note: str = ""
     legend: bool = True
     published: bool = False
-
-
-class Bar(Frozen):
-    """How one arm in one cell used the processors, in shares of 1."""
-
-    group: str
-    label: str
-    slot: int
-    parts: tuple[tuple[str, float], ...]
-    text: str
-
-
-class Bars(Frozen):
-    kind: Literal["bars"] = "bars"
-    id: str
-    bars: tuple[Bar, ...]
 
 
 class Drawing(Frozen):
@@ -400,9 +348,7 @@ class Fold(Frozen):
 class Section(Frozen):
     """A heading and what stands under it.
 
-    Attributes:
-        nav: its name in the page's contents; empty if it is not listed.
-        in_terminal: its tables are short and important enough for a terminal.
+    `nav` is its name in the page's contents, if listed there. `in_terminal`: short and important enough for a terminal.
     """
 
     kind: Literal["section"] = "section"
@@ -420,14 +366,13 @@ class Section(Frozen):
         return cls(title=title, parts=kept, **fields) if kept else None  # type: ignore[arg-type] # checked by the class
 
     def sections(self) -> Iterator["Section"]:
-        """Yield this section and all inside it."""
         yield self
         for part in self.parts:
             if isinstance(part, Section):
                 yield from part.sections()
 
 
-Part = Prose | Steps | Code | Table | Charts | Bars | Drawing | Fold | Section
+Part = Prose | Steps | Code | Table | Charts | Drawing | Fold | Section
 
 
 def _is_empty(part: Part) -> bool:
@@ -436,8 +381,6 @@ def _is_empty(part: Part) -> bool:
             return not part.rows
         case Charts():
             return not part.panels
-        case Bars():
-            return not part.bars
         case Fold():
             return _is_empty(part.content)
         case Prose() | Code():
@@ -459,14 +402,12 @@ class RecordList(Frozen):
 
 
 class ReportView(Frozen):
-    """Everything a report shows, in its order. Captures and histories have neither verdicts nor arms.
+    """Everything a report shows, in its order. Captures and histories have no verdicts, arms and conclusion.
 
     Attributes:
         arms_table: None if a list of the arms is as clear.
         on_cards: sentences of the summary that the cards repeat.
         says_more: the summary says more than the verdicts do.
-        key_figures: figures of features (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
-        conclusion: None for captures and histories.
         records: one flat record per comparison, unrounded: ratios, times in ns, rates per second.
     """
 
@@ -504,12 +445,10 @@ class ReportView(Frozen):
 
     @property
     def lines(self) -> tuple[ForestRow, ...]:
-        """The lines of the forest plot that have no card."""
         return tuple(row for row in self.forest.rows if not (self.cards and row.kind == "cell"))
 
     @property
     def lead(self) -> tuple[str, ...]:
-        """The summary without what the cards repeat."""
         return tuple(sentence for sentence in self.summary if not (self.cards and sentence in self.on_cards))
 
     def notes_of(self, verdict: VerdictView) -> tuple[tuple[Footnote, ...], tuple[int, ...]]:
@@ -532,7 +471,6 @@ class ReportView(Frozen):
 
     @property
     def has_words(self) -> bool:
-        """True if the page has the list of the report's words: of a run, not of a capture or a history."""
         return self.conclusion is not None
 
     def records_of(self, name: str) -> tuple[Record, ...]:
@@ -542,12 +480,6 @@ class ReportView(Frozen):
         return (part for section in self.sections for inner in section.sections() for part in inner.parts)
 
     @property
-    def dashed(self) -> frozenset[str]:
-        """Colour keys of the lines that charts dash: the control's."""
-        return frozenset(f"arm-{arm.slot}" for arm in self.arms if arm.role is Role.CONTROL)
-
-    @property
     def tables(self) -> dict[str, Table]:
-        """Tables by id, without those in a fold."""
         found = [part for part in self._parts() if isinstance(part, Table)]
         return {table.id: table for table in ([self.arms_table] if self.arms_table else []) + found}

@@ -3,13 +3,16 @@
 import fcntl
 import gzip
 import hashlib
+import platform
 import re
 import secrets as random_text
 import shutil
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote
@@ -24,8 +27,6 @@ from bakeoff.redaction import Redactor
 from bakeoff.results.epoch_data import (
     CHANGES,
     CHECKSUMS,
-    HOST_SCHEMA,
-    RSS_PREFIX,
     SLICE_SCHEMA,
     CellChanges,
     EpochData,
@@ -33,11 +34,10 @@ from bakeoff.results.epoch_data import (
     FailureRow,
     Load,
     Outcome,
-    OwnCounts,
     arm_directory_name,
     with_open_loop_time,
 )
-from bakeoff.results.frame import Frame, Schema, read_parquet
+from bakeoff.results.frame import Frame, read_parquet
 from bakeoff.results.manifest import (
     FORMAT,
     NETWORK,
@@ -47,8 +47,6 @@ from bakeoff.results.manifest import (
     bakeoff_version,
     checkout_commit,
     gather_host,
-    now,
-    python_version,
 )
 from bakeoff.spec import Study
 from bakeoff.units import visible
@@ -80,21 +78,12 @@ class RunDirectory:
         data_path: Path | None = None,
         secrets: Iterable[str] = (),
     ) -> "RunDirectory":
-        """Create `root/TITLE-TIME-XXXX` with its manifest and study.
+        """Create `root/TITLE-TIME-XXXX` with its manifest and study; raise `ResultsError` if it cannot be written.
 
-        Args:
-            root: usually `runs_root()`; created if missing.
-            study: its title gives the name.
-            command: the command line; passwords in it are removed.
-            engine: the engine's version and build.
-            data_path: where the servers keep their data; the manifest describes its file system.
-            secrets: passwords that must never be written.
-
-        Raises:
-            ResultsError: the directory cannot be written.
+        `secrets` are passwords that must never be written; the manifest describes the file system of `data_path`.
         """
         redactor = Redactor(secrets, study)
-        created = now()
+        created = datetime.now(UTC).replace(microsecond=0)
         name = f"{slug(study.title)}-{created:%Y%m%dT%H%M%SZ}-{random_text.token_hex(2)}"
         manifest = Manifest(
             name=name,
@@ -102,7 +91,7 @@ class RunDirectory:
             created_at=created,
             bakeoff=bakeoff_version(),
             commit=checkout_commit(),
-            python=python_version(),
+            python=f"{platform.python_implementation()} {platform.python_version()}",
             command=tuple(visible(redactor.free_text(word)) for word in command),  # a file's name may not be UTF-8
             seed=study.seed,
             engine=dict(engine or {}),
@@ -136,11 +125,7 @@ class RunDirectory:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run for writing, until the block or the process ends.
-
-        Raises:
-            ResultsError: another process holds it.
-        """
+        """Lock the run for writing, or raise `ResultsError` if another process holds it."""
         with (self.path / ".lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -157,7 +142,6 @@ class RunDirectory:
         write_atomically(path, self._redactor.json_bytes(content))
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a rendered file atomically, as it is."""
         write_atomically(self.path / name, text.encode())
 
     def set_aside(self, epochs: Iterable[int], reason: str) -> None:
@@ -165,21 +149,15 @@ class RunDirectory:
         self.write_json("set-aside.json", {str(epoch): reason for epoch in epochs})
 
     def epoch(self, number: int, build: int) -> EpochWriter:
-        """Begin an epoch. An earlier unfinished attempt is kept as `epochs/NNN.abandoned-K`; stale reports are removed.
-
-        Raises:
-            ResultsError: this epoch is finished already.
-        """
+        """Begin an epoch. An unfinished attempt is kept as `epochs/NNN.abandoned-K`; stale reports are removed."""
         path = self._epoch_path(number)
         if (path / "outcome.json").exists():
             raise ResultsError(f"run {self.name}: epoch {number} is finished and is not written again.")
         for derived in _DERIVED if self._epochs == _EPOCHS else ():
             (self.path / derived).unlink(missing_ok=True)
         if path.exists():
-            attempt = 1
-            while (aside := path.with_name(f"{path.name}.abandoned-{attempt}")).exists():
-                attempt += 1
-            path.rename(aside)
+            names = (path.with_name(f"{path.name}.abandoned-{attempt}") for attempt in count(1))
+            path.rename(next(name for name in names if not name.exists()))
         path.mkdir(parents=True)
         return EpochWriter(path, epoch=number, build=build, redactor=self._redactor)
 
@@ -202,22 +180,16 @@ class RunDirectory:
         )
 
     def network(self) -> Network | None:
-        """Return the network between client and servers, or None if they shared a machine."""
         return self.read(NETWORK, Network)
 
     def study(self) -> Study:
         return self._needed("study.json", Study)
 
     def read_json(self, name: str) -> Any:  # noqa: ANN401 — what JSON holds
-        """Return a JSON file's content, or None if the file does not exist."""
         return self.read(name, cast(type[Any], Any))
 
     def read(self, name: str, kind: type[T]) -> T | None:
-        """Return a JSON file (`.json`, `.json.gz`) as a type that pydantic validates, or None if it does not exist.
-
-        Raises:
-            ResultsError: the file is damaged.
-        """
+        """Return a JSON file (`.json`, `.json.gz`) as a type that pydantic validates, or None if it does not exist."""
         content = self._bytes(name)
         return None if content is None else self._parsed(name, content, kind)
 
@@ -244,68 +216,47 @@ class RunDirectory:
         return outcome if reason is None else outcome.model_copy(update={"valid": False, "discard_reason": reason})
 
     def load_epoch(self, epoch: int, *, whole: bool = True) -> EpochData:
-        """Read one finished epoch; unless `whole`, only its outcome and slices.
-
-        Raises:
-            ResultsError: a file is missing or damaged.
-        """
-        outcome, name = self.outcome(epoch), f"{self._epochs}/{epoch:03d}/slices.parquet"
-        slices = self._slices(name)
-        if slices is None:
-            raise self._missing(name)
+        """Read one finished epoch; unless `whole`, only its outcome and slices."""
+        outcome = self.outcome(epoch)
         return EpochData(
             epoch=epoch,
             build=outcome.build,
             valid=outcome.valid,
             discard_reason=outcome.discard_reason,
-            slices=slices,
+            slices=self._slices(epoch),
             histograms=self.histograms(epoch) if whole else [],
             variables=self.variables(epoch) if whole else {},
             changes=self.server_json(epoch, CHANGES, CellChanges) if whole else {},
-            server_counts=self.server_json(epoch, "data-check.json", OwnCounts) if whole else {},
             failures=self.failures(epoch) if whole else [],
             host=outcome.host,
         )
 
     def load_epochs(self) -> Iterator[EpochData]:
-        """Read all finished epochs, valid and discarded, ascending and one at a time."""
         return map(self.load_epoch, self.finished_epochs())
 
     def slices(self, *columns: str) -> Frame:
         """Return the slices of all valid epochs; name columns to save memory."""
-        return self._all_slices("slices.parquet", columns)
-
-    def warm_up(self, *columns: str) -> Frame:
-        """Return the slices from before measuring, of the valid epochs that kept them."""
-        return self._all_slices("warm-up.parquet", columns)
+        valid = (epoch for epoch in self.finished_epochs() if self.outcome(epoch).valid)
+        chosen = columns or tuple(SLICE_SCHEMA)
+        none = Frame.of_rows([], SLICE_SCHEMA)
+        return Frame.concat([each.select(*chosen) for each in (none, *map(self._slices, valid))])
 
     def failures(self, epoch: int) -> list[FailureRow]:
-        """Return the statements of a replay that failed while an epoch was measured."""
         name = f"{self._epochs}/{epoch:03d}/failures.json"
         content = self._checked_bytes(name)
         return [] if content is None else self._parsed(name, content, list[FailureRow])
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
-        """Return an epoch's `histogram` messages, one for each cell, arm and operation."""
         name = f"{self._epochs}/{epoch:03d}/histograms.jsonl"
         if (content := self._checked_bytes(name)) is None:
             raise self._missing(name)
         with self._reading(name):
             return [from_json(line) for line in content.splitlines()]
 
-    def host_samples(self, epoch: int) -> Frame:
-        """Return the load of the machine during an epoch: columns of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
-        name = f"{self._epochs}/{epoch:03d}/host.parquet"
-        if (samples := self._parquet(name, HOST_SCHEMA)) is None:
-            raise self._missing(name)
-        return samples
-
     def variables(self, epoch: int) -> dict[str, dict[str, str]]:
-        """Return each arm's global variables in an epoch."""
         return self.server_json(epoch, "variables.json", dict[str, str])
 
     def newest_variables(self) -> dict[str, dict[str, str]]:
-        """Return each arm's global variables in the newest valid epoch that measured it."""
         newest = self.newest("variables.json")
         by_epoch = {epoch: self.variables(epoch) for epoch in set(newest.values())}
         return {arm: by_epoch[epoch][arm] for arm, epoch in newest.items()}
@@ -330,7 +281,6 @@ class RunDirectory:
         return {unquote(arm): self._needed(f"{folder}/{arm}/{name}", kind) for arm in found}
 
     def server_text(self, epoch: int, arm: str, name: str) -> str | None:
-        """Return `my.cnf` or `error.log` of an arm in an epoch, or None if it does not exist."""
         content = self._bytes(f"{self._epochs}/{epoch:03d}/servers/{arm_directory_name(arm)}/{name}")
         return None if content is None else content.decode(errors="replace")
 
@@ -341,21 +291,20 @@ class RunDirectory:
 
     # ---- inside ------------------------------------------------------------------------------------------------
 
-    def _all_slices(self, name: str, columns: Sequence[str]) -> Frame:
-        valid = [f"{self._epochs}/{epoch:03d}/{name}" for epoch in self.finished_epochs() if self.outcome(epoch).valid]
-        chosen = columns or tuple(SLICE_SCHEMA)
-        none = Frame.of_rows([], SLICE_SCHEMA).select(*chosen)
-        return Frame.concat([none, *(each.select(*chosen) for file in valid if (each := self._slices(file)))])
-
-    def _slices(self, name: str) -> Frame | None:
+    def _slices(self, epoch: int) -> Frame:
         path = self.path / "plan.json"
         written_ns = path.stat().st_mtime_ns if path.exists() else 0
         if self._plan[0] != written_ns:  # a plan takes longer to read than an epoch
             self._plan = written_ns, self.read("plan.json", Plan)
         plan = self._plan[1]
-        open_loop = {cell.name for cell in plan.cells if cell.open_loop} if plan else set[str]()
-        slices = self._parquet(name, SLICE_SCHEMA)
-        return None if slices is None else with_open_loop_time(slices, open_loop)
+        name = f"{self._epochs}/{epoch:03d}/slices.parquet"
+        if (content := self._checked_bytes(name)) is None:
+            raise self._missing(name)
+        with self._reading(name):
+            slices, found = read_parquet(content)
+        if found != SLICE_SCHEMA:
+            raise self.damaged(name, "its columns are not those of this format")
+        return with_open_loop_time(slices, {cell.name for cell in plan.cells if cell.open_loop} if plan else set())
 
     def _epoch_path(self, number: int) -> Path:
         return self.path / self._epochs / f"{number:03d}"
@@ -401,19 +350,8 @@ class RunDirectory:
             parsed: T = _adapter(cast(Hashable, kind)).validate_python(document)
             return parsed
 
-    def _parquet(self, name: str, schema: Schema) -> Frame | None:
-        """Read a table of an epoch; None if it was never written."""
-        if (content := self._checked_bytes(name)) is None:
-            return None
-        with self._reading(name):
-            table, found = read_parquet(content)
-        if {column: kind for column, kind in found.items() if not column.startswith(RSS_PREFIX)} != schema:
-            raise self.damaged(name, "its columns are not those of this format")
-        return table
-
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:
-        """Turn whatever is wrong with a file into one line that names it."""
         try:
             yield
         except ValidationError as error:
@@ -436,11 +374,6 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
 
 
 def check_format(path: Path) -> None:
-    """Check that a directory is a run of the format that this program reads.
-
-    Raises:
-        ResultsError: it is not.
-    """
     document = RunDirectory(path)._needed("manifest.json", dict[str, Any])
     if document.get("format") != FORMAT:
         raise ResultsError(

@@ -1,7 +1,7 @@
 """Write and read one epoch of a run directory: its outcome, measurements as tables, and wall time by phase.
 
-Latencies are HdrHistogram's V2 deflate form in base64, the `hdr` field of a `histogram` message: cookie, length and
-zlib stream. Inside are 40 bytes of header, and counts as ZigZag LEB128. A negative count is a run of empty cells.
+A latency histogram (`hdr`) is HdrHistogram's V2 deflate form in base64: cookie, length, and a zlib stream of 40
+bytes of header and counts as ZigZag LEB128. A negative count is a run of empty cells.
 """
 
 import base64
@@ -34,14 +34,8 @@ from bakeoff.spec import Frozen
 class Outcome(Frozen):
     """How an epoch went: `outcome.json`, written last (docs/reference/results.md).
 
-    Attributes:
-        wall_s, measured_s: seconds in all, and inside `measure`.
-        phases_s: seconds of each of `PHASES` that took any time.
-        start_order: all arms of the run, including those that this epoch did not measure.
-        readiness: what was waited for before measuring, by arm.
-        other_bakeoffs: processes of other bakeoffs that had servers on this machine.
-        cache_line_ns: by cell, round trip of a cache line between two CPUs before it was measured.
-        host: cluster node that measured it; empty for the machine of the run directory.
+    `start_order` has all arms of the run, including those that this epoch did not measure. `host` is empty for the
+    machine of the run directory.
     """
 
     epoch: int
@@ -62,27 +56,10 @@ class Outcome(Frozen):
 
 
 class Load(TypedDict):
-    """One load of the data (`builds/ARM-N.json`), with further fields for the report."""
-
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
     arm: str
     build: int
-
-
-class ServerCounts(Frozen):
-    """TPC-C transactions as the server counts them; `next_order_ids` is the sum of D_NEXT_O_ID over all districts."""
-
-    next_order_ids: int
-    commits: int
-    rollbacks: int
-
-
-class Reading(Frozen):
-    """A server's counts before and after a measured cell (`data-check.json`)."""
-
-    before: ServerCounts
-    after: ServerCounts
 
 
 class FailureRow(TypedDict):
@@ -98,9 +75,6 @@ class FailureRow(TypedDict):
 
 CHANGES = "changed-variables.json"
 CellChanges = dict[str, dict[str, tuple[str, str]]]
-"""Variables of a server that changed, by cell: the values at its start and after the cell."""
-
-OwnCounts = dict[str, list[Reading]]  # `data-check.json`: cell -> one reading a round
 
 
 class CellCounters(TypedDict):
@@ -116,15 +90,10 @@ COUNTERS = "counters.json"  # A server's `CellCounters` by cell
 
 @dataclass(frozen=True)
 class EpochData:
-    """One finished epoch as the statistics read it; fields without a comment are those of its outcome.
+    """One finished epoch as the statistics read it.
 
-    Attributes:
-        slices: one row per slice, columns of `SLICE_SCHEMA`.
-        histograms: the engine's `histogram` messages (docs/reference/engine.md), one for each cell, arm and operation.
-        variables: global variables of each arm's server.
-        changes: by arm and cell, variables that changed after the server's start.
-        server_counts: by arm and cell, TPC-C transactions by the server's own count; else empty.
-        failures: statements of captures that failed.
+    `changes` are variables that changed after the server's start, by arm and cell; `failures` are statements of
+    captures.
     """
 
     epoch: int
@@ -135,7 +104,6 @@ class EpochData:
     histograms: Sequence[Mapping[str, Any]] = ()
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
     changes: dict[str, CellChanges] = field(default_factory=dict)
-    server_counts: dict[str, OwnCounts] = field(default_factory=dict)
     failures: list[FailureRow] = field(default_factory=list)
     host: str = ""
 
@@ -174,11 +142,6 @@ _NOT_KEPT = {"type", "id", "epoch", "build", "load_ns", "outside_events"}
 
 
 def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: int) -> Frame:
-    """Convert the engine's `slice` messages to a table of `SLICE_SCHEMA`, in order.
-
-    Raises:
-        ResultsError: the engine is of another version.
-    """
     rows: list[dict[str, Any]] = []
     wanted = SLICE_SCHEMA.keys() - {"epoch", "build"}
     for message in messages:
@@ -199,20 +162,12 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
 def with_open_loop_time(slices: Frame, cells: Collection[str]) -> Frame:
     """Set `busy_ns` of open-loop cells to the length of the slice, for every connection.
 
-    There the schedule decides when events begin, so the time from a connection's first event to its last says nothing
-    about the server.
+    There the schedule decides when events begin, so the time between events says nothing about the server.
     """
     if not cells:
         return slices
     whole_ns = slices["length_ns"] * slices["connections"]
     return slices.with_columns(busy_ns=np.where(np.isin(slices["cell"], list(cells)), whole_ns, slices["busy_ns"]))
-
-
-def _host_frame(samples: Iterable[Mapping[str, Any]]) -> tuple[Frame, Schema]:
-    rows = [dict(sample) for sample in samples]
-    arms = sorted({key for row in rows for key in row if key.startswith(RSS_PREFIX)})
-    schema = {**HOST_SCHEMA, **dict.fromkeys(arms, "int64")}
-    return Frame.of_rows(rows, schema), schema
 
 
 def arm_directory_name(arm: str) -> str:
@@ -224,10 +179,7 @@ def arm_directory_name(arm: str) -> str:
 class EpochWriter:
     """Collects an epoch in memory and writes it at `finish`, `outcome.json` last. Server files are written at once.
 
-    Attributes:
-        slices, histograms, failures: the engine's messages about measured cells.
-        warm_up: `slice` messages from before measuring.
-        host_samples: one per second: fields of `HOST_SCHEMA`, and `rss_bytes:ARM`.
+    `warm_up` holds `slice` messages from before measuring, `host_samples` the machine's load once a second.
     """
 
     def __init__(self, path: Path, *, epoch: int, build: int, redactor: Redactor) -> None:
@@ -244,19 +196,19 @@ class EpochWriter:
         self._readings: dict[tuple[str, str], dict[str, list[Any]]] = {}
 
     def server_directory(self, arm: str) -> Path:
-        """Return the directory for an arm's server files, creating it if needed."""
         path = self.path / "servers" / arm_directory_name(arm)
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def write_server_text(self, arm: str, name: str, text: str) -> None:
-        """Write `my.cnf` or `error.log` of an arm's server, without passwords."""
         content = self._redactor.free_text(text).encode("utf-8", errors="replace")
         write_atomically(self.server_directory(arm) / name, content)
 
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
-        """Write `variables.json`, `notes.json`, `status-before.json` …: a server's values by name."""
-        write_atomically(self.server_directory(arm) / name, self._redactor.json_bytes(dict(sorted(values.items()))))
+        """Write `variables.json`, `notes.json`, `profile.json.gz` …: a server's values by name."""
+        content = self._redactor.json_bytes(dict(sorted(values.items())))
+        compressed = gzip.compress(content, mtime=0) if name.endswith(".gz") else content
+        write_atomically(self.server_directory(arm) / name, compressed)
 
     def add_server_reading(self, arm: str, name: str, cell: str, reading: Any) -> None:  # noqa: ANN401 — JSON
         """Append a cell's reading to a server's document, which holds one list per cell."""
@@ -264,21 +216,15 @@ class EpochWriter:
         cells.setdefault(cell, []).append(reading)
         self.write_server_json(arm, name, cells)
 
-    def write_server_gz(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
-        """Like `write_server_json`, but compressed: `profile.json.gz`."""
-        content = self._redactor.json_bytes(dict(sorted(values.items())))
-        write_atomically(self.server_directory(arm) / name, gzip.compress(content, mtime=0))
-
     def finish(self, outcome: Outcome) -> None:
-        """Write the tables, then the outcome; only then is the epoch finished.
-
-        Raises:
-            ResultsError: the engine is of another version; no outcome is written.
-        """
-        self._write_slices("slices.parquet", self.slices)
-        if self.warm_up:
-            self._write_slices("warm-up.parquet", self.warm_up)
-        self._write("host.parquet", write_parquet(*_host_frame(self.host_samples)))
+        """Write the tables, then the outcome; only then is the epoch finished."""
+        for name, messages in (("slices.parquet", self.slices), ("warm-up.parquet", self.warm_up)):
+            if messages or name == "slices.parquet":
+                frame = slices_frame(messages, epoch=self.epoch, build=self.build)
+                self._write(name, write_parquet(frame, SLICE_SCHEMA))
+        arms = sorted({key for sample in self.host_samples for key in sample if key.startswith(RSS_PREFIX)})
+        schema = {**HOST_SCHEMA, **dict.fromkeys(arms, "int64")}
+        self._write("host.parquet", write_parquet(Frame.of_rows(self.host_samples, schema), schema))
         lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self.histograms)
         self._write("histograms.jsonl", lines.encode())
         if self.failures:
@@ -287,9 +233,6 @@ class EpochWriter:
         sums = "".join(f"{digest}  {name}\n" for name, digest in self._digests.items())
         write_atomically(self.path / CHECKSUMS, sums.encode())
         write_atomically(self.path / "outcome.json", self._redactor.json_bytes(outcome))
-
-    def _write_slices(self, name: str, messages: Iterable[Mapping[str, Any]]) -> None:
-        self._write(name, write_parquet(slices_frame(messages, epoch=self.epoch, build=self.build), SLICE_SCHEMA))
 
     def _write(self, name: str, content: bytes) -> None:
         self._digests[name] = hashlib.sha256(content).hexdigest()
@@ -369,7 +312,6 @@ class Histogram:
         return int(self.counts.sum())
 
     def quantiles(self, quantiles: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return for each q the least value, ns, with a share of at least q at or below it; 0 if empty."""
         if not self.total:
             return np.zeros(len(quantiles), dtype=np.int64)
         wanted = np.maximum(1, np.ceil(np.asarray(quantiles) * self.total - 1e-9))
@@ -378,11 +320,6 @@ class Histogram:
 
 
 def decode_histogram(hdr: str) -> Histogram:
-    """Decode the base64 text of one histogram.
-
-    Raises:
-        ResultsError: it is damaged.
-    """
     try:
         raw = base64.b64decode(hdr, validate=True)
         cookie, length = struct.unpack_from(">ii", raw)

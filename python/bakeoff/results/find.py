@@ -13,14 +13,7 @@ from bakeoff.results.directory import RunDirectory, check_format
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A line of `bakeoff list runs`.
-
-    Attributes:
-        created_at: from the manifest, or from the name if that is damaged.
-        epochs: finished epochs, including discarded ones.
-        analysed: the run ended or was stopped by its user.
-        problem: why the run cannot be read; empty for a sound one.
-    """
+    """A line of `bakeoff list runs`. A damaged run has a `problem`, and its date from its name."""
 
     name: str
     path: Path
@@ -32,18 +25,13 @@ class RunSummary:
 
 
 def runs_root(explicit: Path | None = None) -> Path:
-    """Return the directory of runs: `explicit`, else `$BAKEOFF_RUNS`, else `./bakeoff-runs`."""
     if explicit is not None:
         return explicit
     return Path(os.environ.get("BAKEOFF_RUNS") or "bakeoff-runs")
 
 
 def find_run(path_or_name: str | Path, root: Path | None = None) -> Path:
-    """Return the directory of the run with this path, name or beginning of a name; `latest-1` is the last but one.
-
-    Raises:
-        SpecError: there is no such run, or more than one.
-    """
+    """Return the directory of the run with this path, name or beginning of a name; `latest-1` is the last but one."""
     path = Path(path_or_name)
     if _is_run(path):
         return path
@@ -57,19 +45,13 @@ def find_run(path_or_name: str | Path, root: Path | None = None) -> Path:
 
 
 def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory:
-    """Open the run that `find_run` finds.
-
-    Raises:
-        SpecError: there is no such run, or more than one.
-        ResultsError: it is damaged or of another format.
-    """
+    """Open the run that `find_run` finds; raise `ResultsError` if it is damaged or of another format."""
     path = find_run(path_or_name, root)
     check_format(path)
     return RunDirectory(path)
 
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:
-    """Return all runs, the newest first."""
     found = [_summary(path) for path in _run_paths(runs_root(root))]
     return sorted(found, key=lambda run: (run.created_at is not None, run.created_at, run.name), reverse=True)
 

@@ -31,12 +31,6 @@ class Frame:
         self._ranks: dict[str, NDArray[np.int64]] = {}
 
     @classmethod
-    def _derived(cls, columns: dict[str, Column], ranks: dict[str, NDArray[np.int64]]) -> "Frame":
-        frame = cls({})
-        frame._columns, frame._ranks = columns, ranks
-        return frame
-
-    @classmethod
     def of_rows(cls, rows: Sequence[Mapping[str, Any]], schema: Schema) -> "Frame":
         """Build a frame with the columns of the schema; a missing or None value is unknown."""
         return cls({name: _typed([row.get(name) for row in rows], kind) for name, kind in schema.items()})
@@ -58,26 +52,20 @@ class Frame:
         return self._columns[name]
 
     def get(self, name: str, default: object) -> Column:
-        """Return a column, or the default in each row if there is no such column."""
         return self._columns[name] if name in self._columns else _column(default, len(self))
 
     def rows(self, which: Column | slice) -> "Frame":
         """Return the rows where a boolean column is true, or those that an integer column numbers, in its order."""
-        columns, ranks = ({name: each[which] for name, each in of.items()} for of in (self._columns, self._ranks))
-        return self._derived(columns, ranks)
+        return Frame({name: column[which] for name, column in self._columns.items()})
 
     def select(self, *names: str) -> "Frame":
-        ranks = {name: ranks for name, ranks in self._ranks.items() if name in names}
-        return self._derived({name: self._columns[name] for name in names}, ranks)
+        return Frame({name: self._columns[name] for name in names})
 
     def with_columns(self, **columns: ArrayLike) -> "Frame":
         """Add or replace columns; a single value is repeated in all rows."""
-        added = {name: _column(values, len(self)) for name, values in columns.items()}
-        ranks = {name: ranks for name, ranks in self._ranks.items() if name not in added}
-        return self._derived(self._columns | added, ranks)
+        return Frame(self._columns | {name: _column(values, len(self)) for name, values in columns.items()})
 
     def sort(self, *names: str) -> "Frame":
-        """Sort by these columns, ascending and stable."""
         columns = [self._ranked(name) if self[name].dtype == object else self[name] for name in reversed(names)]
         return self.rows(np.lexsort(columns))
 
@@ -103,7 +91,6 @@ class Frame:
         return self._ranks[name]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return each row as a dictionary of Python values."""
         return [
             dict(zip(self.columns, row, strict=True))
             for row in zip(*(column.tolist() for column in self._columns.values()), strict=True)
@@ -113,11 +100,8 @@ class Frame:
 class Groups:
     """Rows that agree in some columns, in the order in which the groups first appear.
 
-    Attributes:
-        keys: those columns, one row per group.
-        ids: each row's group: `groups.sum(values)[groups.ids]` has the sum of its group in every row.
-        order: row numbers, group by group.
-        count: rows in each group.
+    `keys` has one row per group, `ids` each row's group: `groups.sum(values)[groups.ids]` is the sum of each row's
+    group.
     """
 
     def __init__(self, frame: Frame, keys: Frame, ids: NDArray[np.int64]) -> None:
@@ -139,7 +123,6 @@ class Groups:
         return quotients(self.sum(values), self.sum(~np.isnan(values)))
 
     def std(self, values: Column) -> Column:
-        """Sample standard deviation (n - 1) of each group; NaN for fewer than two values."""
         return np.sqrt(
             quotients(self.sum((values - self.mean(values)[self.ids]) ** 2), self.sum(~np.isnan(values)) - 1)
         )
@@ -158,7 +141,6 @@ class Groups:
         return self._reduced(np.fmax, values)
 
     def rank(self, values: Column) -> Column:
-        """Return each row's rank by value within its group, from 0."""
         ranks = np.empty_like(self.order)
         ranks[np.lexsort((values, self.ids))] = np.arange(self.ids.size) - np.repeat(self._starts, self.count)
         return ranks
@@ -201,7 +183,6 @@ def _typed(values: list[Any], kind: str) -> Column:
 
 
 def _ranks(column: Column) -> NDArray[np.int64]:
-    """Return an integer per row, ordered as the values are, equal for equal values."""
     if column.dtype.kind == "i" and column.size and np.ptp(column) < _SMALL:
         ranks: NDArray[np.int64] = np.subtract(column, column.min(), dtype=np.int64)
         return ranks
@@ -238,11 +219,7 @@ def _arrow(column: Column, kind: str) -> Array:
 
 
 def read_parquet(content: bytes) -> tuple[Frame, dict[str, str]]:
-    """Return a Parquet file as a frame, with the type of each column.
-
-    Raises:
-        ValueError: the file is damaged, or has a column of an unknown type.
-    """
+    """Return a Parquet file as a frame, with the type of each column; raise ValueError if it is damaged."""
     try:
         read = arro3.io.read_parquet(content, batch_size=_BATCH_ROWS).read_all()
     except Exception as error:

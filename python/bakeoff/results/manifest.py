@@ -4,8 +4,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -16,8 +15,6 @@ from bakeoff.units import format_bytes
 
 
 class FileSystem(Frozen):
-    """The file system that holds `path`; `kind` is `ext4`, `xfs` and so on."""
-
     path: str
     device: str
     kind: str
@@ -66,11 +63,7 @@ NETWORK = "network.json"  # in the run directory: a `Network`
 class Network(Frozen):
     """The way between the host of the client and that of the servers, measured once before a run measures.
 
-    Attributes:
-        client_address, servers_address: of the two hosts, on that way.
-        client_machine: its CPUs and memory, as `str(Host)`.
-        rtt_ns: of small messages there and back, the median.
-        bytes_per_s: from the servers to the client, over one connection.
+    `rtt_ns` is the median of small messages there and back, `bytes_per_s` from the servers to the client.
     """
 
     client_address: str
@@ -137,7 +130,6 @@ def file_system_of(path: Path) -> FileSystem | None:
 
 
 def read_fact(path: str) -> str | None:
-    """Return what a file of the kernel says, or None if it is empty or missing."""
     try:
         return Path(path).read_text(errors="replace").strip() or None
     except OSError:
@@ -183,10 +175,7 @@ FORMAT = 4  # version of the run directory's format (docs/reference/results.md)
 class Manifest(Frozen):
     """What made a run directory.
 
-    Attributes:
-        commit: of the checkout that bakeoff ran from, with `+` if it had changes; None if installed.
-        command: the command line, without passwords.
-        engine: contract, version and build; empty if no engine took part.
+    `commit` is of the checkout that bakeoff ran from; None if installed. `command` has no passwords.
     """
 
     format: int = FORMAT
@@ -203,21 +192,11 @@ class Manifest(Frozen):
 
 
 def bakeoff_version() -> str:
-    try:
-        return version("bakeoff")
-    except PackageNotFoundError:
-        return "0+checkout"
-
-
-def python_version() -> str:
-    return f"{platform.python_implementation()} {platform.python_version()}"
+    return version("bakeoff")
 
 
 def checkout_commit() -> str | None:
-    """Return the commit of bakeoff's own checkout, with `+` if it has changes; None if installed.
-
-    An installed file may lie inside another project's checkout.
-    """
+    """Return the commit of bakeoff's own checkout, with `+` if it has changes; None if installed."""
     here = Path(__file__).resolve().parent
     try:
         if Path(_git(here, "rev-parse", "--show-toplevel")) / "python" / "bakeoff" / "results" != here:
@@ -227,10 +206,6 @@ def checkout_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return f"{commit}+" if dirty else commit
-
-
-def now() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0)
 
 
 def _git(directory: Path, *arguments: str) -> str:

@@ -1,8 +1,4 @@
-"""Prepare the arms of a study: install binaries, choose settings, share out memory. Starts nothing.
-
-Besides memory, asynchronous I/O limits how many servers run at once: each InnoDB reserves a share of
-`fs.aio-max-nr`, and a server that finds too little left does not start.
-"""
+"""Prepare the arms of a study: install binaries, choose settings, share out memory. Starts nothing."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,38 +32,17 @@ from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes, parse_bytes
 
 # Options that affect speed but not what is on disk after a clean stop. Arms with any other option get separate loads.
-_NOT_IN_DATA = frozenset(
-    {
-        "back_log", "eq_range_index_dive_limit", "flush_time", "innodb_adaptive_flushing", "innodb_adaptive_hash_index",
-        "innodb_buffer_pool_instances", "innodb_buffer_pool_size", "innodb_deadlock_detect", "innodb_doublewrite",
-        "innodb_flush_log_at_trx_commit", "innodb_flush_method", "innodb_flush_neighbors", "innodb_flush_sync",
-        "innodb_io_capacity", "innodb_io_capacity_max", "innodb_log_buffer_size", "innodb_lru_scan_depth",
-        "innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm", "innodb_old_blocks_pct",
-        "innodb_old_blocks_time", "innodb_page_cleaners", "innodb_purge_threads", "innodb_read_io_threads",
-        "innodb_spin_wait_delay", "innodb_sync_spin_loops", "innodb_thread_concurrency", "innodb_use_native_aio",
-        "innodb_write_io_threads",
-        "internal_tmp_mem_storage_engine", "join_buffer_size", "max_connect_errors", "max_connections",
-        "max_error_count", "max_heap_table_size", "net_buffer_length", "net_retry_count", "optimizer_prune_level",
-        "optimizer_search_depth", "optimizer_switch", "performance_schema", "query_cache_size", "query_cache_type",
-        "read_buffer_size", "read_rnd_buffer_size", "sort_buffer_size", "sync_binlog", "table_definition_cache",
-        "table_open_cache", "table_open_cache_instances", "temptable_max_ram", "thread_cache_size", "thread_handling",
-        "tmp_table_size", "transaction_isolation",
-    }
-)  # fmt: skip
-# For administration, readiness checks and statistics, besides the load.
-_SPARE_CONNECTIONS = 32
-# Buffer pool over expected data: room for what updates and inserts add, and for InnoDB's own pages.
-_HEAD_ROOM = 1.6
+_NOT_IN_DATA = frozenset(Path(__file__).with_name("not_in_data.txt").read_text("ascii").split())
+_SPARE_CONNECTIONS = 32  # for administration, readiness checks and statistics, besides the load
+_HEAD_ROOM = 1.6  # buffer pool over expected data: room for what updates and inserts add, and for InnoDB's own pages
 _BUFFER_POOL_MIN_BYTES = 128 * 2**20
 # Share of the free memory. The rest is for the page cache, the client and what servers use outside the pool.
 _MEMORY_SHARE = 0.6
 _BESIDES_POOL_BYTES = 400 * 2**20
 _STEP_BYTES = 32 * 2**20
-# Loading more data than that into the small redo log would wait for checkpoints.
-_SMALL_DATA_BYTES = 512 * 2**20
+_SMALL_DATA_BYTES = 512 * 2**20  # loading more data than that into the small redo log would wait for checkpoints
 _REDO_BYTES, _SMALL_REDO_BYTES = 256 * 2**20, 64 * 2**20
-# 256 for each of InnoDB's handler threads: four that read, four that write, two more.
-_AIO_EVENTS = 2_700
+_AIO_EVENTS = 2_700  # 256 for each of InnoDB's handler threads: four that read, four that write, two more
 _POOL_OPTION = "innodb_buffer_pool_size"
 
 
@@ -90,13 +65,11 @@ class ArmSetup:
 
 
 def load_key(arm: Arm) -> tuple[object, ...]:
-    """Return what an arm's loaded data depends on. Arms with equal keys share their loads."""
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
     return (arm.server.with_settings(env=(), options=kept), arm.data)
 
 
 def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:
-    """Return the settings of an arm's server; SpecError if it lacks an option or cannot run a workload."""
     for workload in study.workloads:
         measuring_of(workload.script).check_engine(workload, arm, table_engine(arm.server, arm.data, installation))
     return settings_for(
@@ -111,11 +84,7 @@ def settings_of(arm: Arm, installation: Installation, study: Study, memory: Serv
 
 
 def download_reporter(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
-    """Make a callback for downloads: (what, bytes done, bytes in all or None).
-
-    A known total is reported as progress, an unknown one (unpacking) as a stage. Once `stop` is set it raises
-    KeyboardInterrupt, which ends the download.
-    """
+    """Make a callback for downloads: (what, bytes done, bytes in all or None). `stop` ends the download."""
     last_stage = ""
 
     def report(what: str, done: int, total: int | None) -> None:
@@ -139,16 +108,7 @@ def prepare_arms(
     on_progress: Callable[[str, int, int | None], None],
     stop: threading.Event | None = None,
 ) -> tuple[ArmSetup, ...]:
-    """Install every server of the study and choose its settings.
-
-    Args:
-        memory: what every server gets.
-        passwords: of servers named by URL, by arm name.
-        on_progress: called with (what, bytes done, total bytes or None) during downloads.
-
-    Raises:
-        KeyboardInterrupt: `stop` was set.
-    """
+    """Install every server of the study and choose its settings. `passwords` of running servers are by arm name."""
     stop = stop or threading.Event()
     setups = []
     for arm in study.arms:
@@ -216,19 +176,12 @@ def _database_charset(server: Server, database: str) -> str:
 
 @dataclass(frozen=True)
 class MemoryShare:
-    """What every server of a study gets.
-
-    Attributes:
-        memory: buffer pool and redo log, the same for every arm.
-        per_server_bytes: expected total of the largest server.
-        servers: servers started by bakeoff.
-        at_once: how many fit at the same time; at least 2, or 1 if there is only one.
-    """
+    """What every server of a study gets: the same buffer pool and redo log on every arm."""
 
     memory: ServerMemory
-    per_server_bytes: int
-    servers: int
-    at_once: int
+    per_server_bytes: int  # expected total of the largest server
+    servers: int  # started by bakeoff
+    at_once: int  # how many fit at the same time; at least 2, or 1 if there is only one
 
 
 def control_groups(
@@ -307,7 +260,6 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
 
 
 def _redo_bytes(study: Study) -> int:
-    """Choose a small redo log for small read-only data, because it is copied at every start."""
     largest = max((data_bytes(study, arm.data) for arm in study.arms), default=0)
     if largest > _SMALL_DATA_BYTES or any(map(writes, study.workloads)):
         return _REDO_BYTES

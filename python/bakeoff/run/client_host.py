@@ -1,7 +1,7 @@
 """Run the engine that measures on another host, over ssh (docs/how-to/client-on-another-host.md).
 
-The engine's binary is copied there once. `bakeoff-engine drive` then runs at the other end of an ssh connection, and
-`bakeoff.engine.Engine` drives it as if it ran here. Passwords travel in the engine's standard input, inside ssh.
+The engine's binary is copied there once. `bakeoff-engine drive` then runs at the other end of an ssh connection.
+Passwords travel in its standard input, inside ssh.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import IO
 
@@ -33,8 +33,7 @@ from bakeoff.spec import Study
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes
 
-SSH_VARIABLE = "BAKEOFF_SSH"
-"""The ssh command to use, with its options. Default: `ssh`."""
+SSH_VARIABLE = "BAKEOFF_SSH"  # the ssh command to use, with its options
 
 _BUNDLED = Path(__file__).resolve().parents[1] / "workloads"
 _COMPLETE = ".complete"
@@ -46,22 +45,6 @@ _BULK_S = 1.5
 _PROBE_S = 30.0
 _CHUNK_BYTES = 1 << 18
 _ANSWER = "bakeoff:"  # a login script may print other lines
-# One line without `!`: the login shell may be any, and csh expands an exclamation mark even in quotes.
-_LOOK = (
-    f'cache="${{XDG_CACHE_HOME:-$HOME/.cache}}/bakeoff/client"; echo "{_ANSWER}cache $cache"; '
-    f'echo "{_ANSWER}connection $SSH_CONNECTION"; echo "{_ANSWER}system $(uname -sm)"; '
-    f'echo "{_ANSWER}boot $(cat /proc/sys/kernel/random/boot_id)"; '
-    f'echo "{_ANSWER}cpus $(getconf _NPROCESSORS_ONLN)"; '
-    f'echo "{_ANSWER}model $(sed -n "s/^model name[^:]*: *//p" /proc/cpuinfo | head -n 1)"; '
-    f'echo "{_ANSWER}memory_kib $(sed -n "s/^MemTotal: *\\([0-9]*\\).*/\\1/p" /proc/meminfo)"; '
-    f'for each in "$@"; do if test -e "$cache/$each/{_COMPLETE}"; then echo "{_ANSWER}$each there"; fi; done'
-)
-# `.complete` is the archive's last file: a broken connection may leave an archive that looks whole.
-_UNPACK = (
-    'set -e; umask 077; mkdir -p "$1"; part="$1/.$2.$$"; mkdir "$part"; trap "rm -rf \\"$part\\"" EXIT; '
-    f'tar -x -f - -C "$part"; test -e "$part/{_COMPLETE}"; '
-    f'test -e "$1/$2/{_COMPLETE}" || mv "$part" "$1/$2"'
-)
 
 
 @dataclass(frozen=True)
@@ -76,9 +59,7 @@ class _Folder:
         digest, files = sha256(), tuple(files)
         for path in files:
             with path.open("rb") as file:
-                digest.update(f"{path.name}\0{os.fstat(file.fileno()).st_size}\0".encode("utf8", "surrogateescape"))
-                while chunk := file.read(1 << 20):
-                    digest.update(chunk)
+                digest.update(os.fsencode(path.name) + b"\0" + file_digest(file, "sha256").digest())
         return cls(f"{kind}-{digest.hexdigest()[:24]}", files)
 
     def write(self, out: IO[bytes]) -> None:
@@ -111,10 +92,7 @@ class ClientHost:
 
     @classmethod
     def connect(cls, study: Study, listener: Listener, stop: threading.Event) -> "ClientHost":
-        """Copy the engine and the study's own files to the host, and measure the network to it.
-
-        HostError if ssh cannot reach the host, or the engine does not run there or cannot reach this machine.
-        """
+        """Copy the engine and the study's own files to the host, and measure the network to it."""
         assert study.client
         client = cls(study.client, listener, stop)
         listener.stage(f"connecting to {client.name}")
@@ -127,9 +105,9 @@ class ClientHost:
         for folder in (engine, *own.values()):
             if facts.get(folder.name) != "there":
                 client._copy(folder)
-        client._engine = client._path(engine, engine.files[0].name)
-        client._paths = {path: client._path(folder, Path(path).name) for path, folder in own.items()}
-        client._lua_path = "".join(f"{facts['cache']}/{folder.name}/?.lua;" for folder in own.values())
+        client._engine = f"{client._cache}/{engine.name}/{engine.files[0].name}"
+        client._paths = {path: f"{client._cache}/{folder.name}/{Path(path).name}" for path, folder in own.items()}
+        client._lua_path = "".join(f"{client._cache}/{folder.name}/?.lua;" for folder in own.values())
         client.network = client._measure_network(address, facts)
         if facts.get("boot") == boot_id():
             listener.note(f"{client.name} is this machine: client and servers share its CPUs")
@@ -142,7 +120,6 @@ class ClientHost:
         return Access(address, THIS_MACHINE.clients if client == THIS_MACHINE.address else (client,))
 
     def engine(self, *, stop: threading.Event, on_log: Callable[[str], None]) -> Engine:
-        """Start an engine on the host."""
         command = f"exec {shlex.quote(self._engine)} drive --silence-limit {_SILENCE_S}"
         if self._lua_path:
             command = f"LUA_PATH={shlex.quote(f'{self._lua_path};')}; export LUA_PATH; {command}"
@@ -168,8 +145,6 @@ class ClientHost:
             )
         run.write_json(NETWORK, self.network)
 
-    # ---- ssh -------------------------------------------------------------------------------------------------------
-
     def _ssh(self, script: str, *arguments: str, compressed: bool = False) -> list[str]:
         remote = shlex.join(["sh", "-c", script, "sh", *arguments])
         options = {
@@ -180,7 +155,8 @@ class ClientHost:
             "Compression": "yes" if compressed else "no",
         }
         given = [f"-o{name}={value}" for name, value in options.items()]
-        return [*ssh_command(), "-T", *given, "--", self.name, remote]
+        ssh = shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
+        return [*ssh, "-T", *given, "--", self.name, remote]
 
     def _run(self, script: str, *arguments: str, stdin: IO[bytes] | None = None, what: str = "") -> str:
         command = self._ssh(script, *arguments, compressed=stdin is not None)
@@ -213,23 +189,16 @@ class ClientHost:
         reason = lines[-1].removeprefix("ssh: ").rstrip(".") if lines else f"ssh ended with status {status}"
         if status != _SSH_FAILED:
             return HostError(f"--client {self.name}: {what}: {reason}.")
-        if "Host key verification failed" in said:
-            hint = f"Run `ssh {self.name}` once and check its key."
-        elif "Permission denied" in said:
-            hint = "bakeoff asks for no password: set up a key, with ssh-agent if it has a passphrase."
-        else:
-            hint = f"Does `ssh {self.name} true` work?"
+        hint = f"`ssh -oBatchMode=yes {self.name} true` must work: with a known host key, and without a password."
         return HostError(f"--client {self.name}: {reason}.", hint=hint)
 
     def _heed_stop(self) -> None:
         if self._stop.is_set():
             raise KeyboardInterrupt
 
-    # ---- finding the host ------------------------------------------------------------------------------------------
-
     def _look(self, folders: Iterable[_Folder]) -> dict[str, str]:
         names = dict.fromkeys(folder.name for folder in folders)
-        said = self._run(_LOOK, *names, what="its machine could not be examined")
+        said = self._run(_script("look"), *names, what="its machine could not be examined")
         lines = (line.removeprefix(_ANSWER) for line in said.splitlines() if line.startswith(_ANSWER))
         facts = {name: value.strip() for name, _, value in (line.partition(" ") for line in lines)}
         if not facts.get("cache", "").startswith("/"):
@@ -246,7 +215,6 @@ class ClientHost:
             )
 
     def _servers_address(self, facts: dict[str, str]) -> str:
-        """The address of this machine that the host sees the ssh connection come from."""
         address = facts.get("connection", "").partition(" ")[0]
         ours = {each.address for every in psutil.net_if_addrs().values() for each in every}
         if not address or "%" in address or address not in ours:
@@ -257,18 +225,13 @@ class ClientHost:
             )
         return address
 
-    def _path(self, folder: _Folder, name: str) -> str:
-        return f"{self._cache}/{folder.name}/{name}"
-
     def _copy(self, folder: _Folder) -> None:
         self._listener.stage(f"copying to {self.name}")
         what = f"{', '.join(path.name for path in folder.files[:3])} could not be copied"
         with tempfile.TemporaryFile() as archive:
             folder.write(archive)
             archive.seek(0)
-            self._run(_UNPACK, self._cache, folder.name, stdin=archive, what=what)
-
-    # ---- the network -----------------------------------------------------------------------------------------------
+            self._run(_script("unpack"), self._cache, folder.name, stdin=archive, what=what)
 
     def _measure_network(self, address: str, facts: dict[str, str]) -> Network:
         self._listener.stage(f"measuring the network to {self.name}")
@@ -295,9 +258,10 @@ class ClientHost:
         )
 
 
-def ssh_command() -> list[str]:
-    """Return `$BAKEOFF_SSH`, split as a shell splits words, or `ssh`."""
-    return shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
+def _script(name: str) -> str:
+    """Return a shell script as one line, because the login shell may be csh."""
+    lines = Path(__file__).with_name(f"client_{name}.sh").read_text("ascii").splitlines()
+    return "; ".join(line for line in lines if not line.startswith("#"))
 
 
 class _Echo:
@@ -329,7 +293,8 @@ class _Echo:
                 with peer, contextlib.suppress(OSError):
                     peer.settimeout(_CONNECT_S)
                     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    if secrets.compare_digest(b"".join(_bytes(peer, len(self._token))), self._token):
+                    said = b"".join(peer.recv(1) for _ in self._token)
+                    if secrets.compare_digest(said, self._token):
                         self.client = address
                         self._answer(peer)
 
@@ -339,11 +304,6 @@ class _Echo:
         chunk, end_s = bytes(_CHUNK_BYTES), time.monotonic() + _BULK_S
         while time.monotonic() < end_s:
             peer.sendall(chunk)
-
-
-def _bytes(peer: socket.socket, count: int) -> Iterator[bytes]:
-    for _ in range(count):
-        yield peer.recv(1)
 
 
 def _own_files(study: Study) -> dict[str, _Folder]:

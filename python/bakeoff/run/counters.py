@@ -1,7 +1,4 @@
-"""Read the counters of our own servers before and after a cell is measured: what an event of it cost.
-
-Nothing is read inside a slice. Whatever cannot be read (another account's process, a container) is left out.
-"""
+"""Read the counters of our own servers before and after a cell is measured: what an event of it cost."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,21 +38,12 @@ class _Thread:
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters of one server at one moment.
-
-    Attributes:
-        counters: by name, as in `counters.json`; all but `memory.rss_bytes` only grow.
-        own: what reading them adds to `status.*`, measured by reading twice; empty if it was read once.
-        threads: by thread id.
-    """
-
-    counters: Mapping[str, float]
+    counters: Mapping[str, float]  # by name, as in counters.json
     own: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[int, _Thread] = field(default_factory=dict)
 
 
 def read_before(servers: Mapping[str, Instance]) -> dict[str, Reading]:
-    """Read the counters of each arm's server, the kernel's last, so that it does not count the statements that read."""
     found = {}
     for arm, server in servers.items():
         first, second = (_numbers(server.status()) for _ in range(2))
@@ -65,7 +53,6 @@ def read_before(servers: Mapping[str, Instance]) -> dict[str, Reading]:
 
 
 def read_after(servers: Mapping[str, Instance]) -> dict[str, Reading]:
-    """Read the counters of each arm's server, the kernel's first."""
     found = {}
     for arm, server in servers.items():
         threads, process = _threads(server.pid), _process(server.pid)
@@ -74,8 +61,6 @@ def read_after(servers: Mapping[str, Instance]) -> dict[str, Reading]:
 
 
 class CellCounts:
-    """Adds up what the cells of one epoch cost, and keeps it in its `counters.json`."""
-
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
         self._cells: dict[str, dict[str, CellCounters]] = {}
@@ -83,7 +68,6 @@ class CellCounts:
     def add(
         self, cell: str, slices: Sequence[SliceMessage], before: Mapping[str, Reading], after: Mapping[str, Reading]
     ) -> None:
-        """Keep what each arm's server did while a cell was measured; rounds of one epoch are added up."""
         for arm, start in before.items():
             own = [each for each in slices if each["arm"] == arm]
             load_ns = sum(each["load_ns"] for each in own)
@@ -98,7 +82,6 @@ class CellCounts:
 
 
 def all_events(slices: Sequence[SliceMessage]) -> int:
-    """Count the events that ran while an arm was under load, also those outside the connections' windows."""
     return sum(int(each["events"]) + int(each["outside_events"]) for each in slices)
 
 
@@ -148,7 +131,6 @@ def _numbers(status: Mapping[str, str]) -> dict[str, float]:
 
 
 def _process(pid: int) -> dict[str, float]:
-    """Read the kernel's counters of a process, threads that have ended included; see proc(5)."""
     found: dict[str, float] = {}
     with suppress(OSError, ValueError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()

@@ -1,14 +1,15 @@
 """Check that all arms hold the same rows (docs/reference/method.md).
 
-Queries on every table must return the same on every arm. Text is compared as utf8mb4, however it is stored. Times and
-floating-point columns are skipped: scripts fill the former at load time, versions print the latter differently. So are
-JSON (text on MariaDB), BIT and geometry.
+Text is compared as utf8mb4, however it is stored. Skipped are times (scripts fill them at load time), floating-point
+numbers (versions print them differently), JSON (text on MariaDB), BIT and geometry.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+
+from pydantic_core import to_jsonable_python
 
 from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.results import RunDirectory
@@ -23,8 +24,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "deci
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _WHOLE_NUMBERS = _NUMBERS - {"decimal", "year"}
 
-# Larger tables are read in stretches: a full scan of ten million rows takes too long.
-_WHOLE_TABLE_ROWS = 200_000
+_WHOLE_TABLE_ROWS = 200_000  # larger tables are read in stretches: a full scan of ten million rows takes too long
 _STRETCHES, _STRETCH_ROWS = 20, 1000
 _SAMPLED_ROWS = 16
 _ORDERED_ROWS = 20
@@ -43,7 +43,7 @@ class _Column:
 
     @property
     def comparable(self) -> str | None:
-        """Return an expression that is the same however the column is stored; None if there is none."""
+        """An expression that is the same however the column is stored; None if there is none."""
         if self.kind in _TEXTS:
             return f"CONVERT({self.quoted} USING utf8mb4)"
         if self.kind in _BYTES:
@@ -88,16 +88,7 @@ def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: st
     """Keep the answers of all arms. ResultsError if the run has finished epochs with other answers."""
     kept = run.read(name, AllAnswers) if run.finished_epochs() else None
     if kept is None:
-        run.write_json(
-            name,
-            {
-                arm: {
-                    table: {query: answer.model_dump(exclude_none=True) for query, answer in queries.items()}
-                    for table, queries in tables.items()
-                }
-                for arm, tables in answers.items()
-            },
-        )
+        run.write_json(name, to_jsonable_python(answers, exclude_none=True))
         return
     # If the arms differed before, the rows do not depend on the seed alone, or servers read them differently.
     unlike = {(each.table, each.query) for each in row_differences(run.study().arms, kept)}
@@ -112,19 +103,15 @@ def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: st
 def other_answers(before: Mapping[str, RowAnswers], now: Mapping[str, RowAnswers]) -> Iterator[tuple[str, str, str]]:
     """Return answers that differ from what the same arm gave before: table, query name, both answers in words."""
     for arm in [arm for arm in now if arm in before]:
-        for table in sorted(before[arm].keys() | now[arm].keys()):
-            then, today = before[arm].get(table, {}), now[arm].get(table, {})
-            for query in sorted(then.keys() | today.keys()):
-                old, new = then.get(query), today.get(query)
-                if old is None or new is None or _is_other(old, new):
-                    answers = " and ".join(each.answer if each else "nothing" for each in (old, new))
-                    yield table, query, f"arm {arm}, table {table}, query {query}: {answers} now"
-
-
-def _is_other(before: Answer, now: Answer) -> bool:
-    if before.columns is None:  # an older bakeoff may have asked another query
-        return before.sql == now.sql and before.answer != now.answer
-    return (before.columns, before.answer) != (now.columns, now.answer)
+        then, today = (
+            {(table, query): answer for table, answers in each[arm].items() for query, answer in answers.items()}
+            for each in (before, now)
+        )
+        for table, query in sorted(then.keys() | today.keys()):
+            old, new = then.get((table, query)), today.get((table, query))
+            if (old and (old.columns, old.answer)) != (new and (new.columns, new.answer)):
+                both = " and ".join(each.answer if each else "nothing" for each in (old, new))
+                yield table, query, f"arm {arm}, table {table}, query {query}: {both} now"
 
 
 def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listener) -> None:
@@ -210,7 +197,6 @@ def _keys(server: Server, name: str, key: str, starts: Sequence[int], place: int
 
 
 def _stretches(server: Server, name: str, key: str, low: int, high: int) -> str:
-    """Return a condition on the key that selects stretches of equally many rows, however far apart the keys are."""
     starts = _spread(low, max(low, high - _STRETCH_ROWS + 1), _STRETCHES)
     ends = _keys(server, name, key, starts, _STRETCH_ROWS, high)
     return " WHERE " + " OR ".join(f"{key} BETWEEN {a} AND {b}" for a, b in zip(starts, ends, strict=True))

@@ -50,11 +50,9 @@ class Interrupted(Exception):
 
 
 Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callable[[SliceMessage], None]]]
-"""Around the measuring of a cell in an epoch that explains: what it gives receives each slice as it ends."""
 
 
 def discards_epoch(error: Exception) -> bool:
-    """Whether an error discards the epoch rather than ending the run."""
     if isinstance(error, EngineError):
         return error.code in _DISCARDING
     return isinstance(error, (ServerError, UnreachableError, UnreliableCountError))
@@ -71,17 +69,7 @@ def broken_off(stop: threading.Event) -> bool:
 
 
 class Epoch:
-    """One epoch in one or several rounds: `with epoch.round(arms)`, then `warm` and `measure` inside it.
-
-    Args:
-        watch: None in an epoch that counts.
-
-    Attributes:
-        phases: wall seconds so far.
-        planned_s: seconds of measuring asked for so far.
-        warmed: the slices of the warm-up before the pilot, by the workload's place in the study.
-        servers: those of the current round.
-    """
+    """One epoch in one or several rounds: `with epoch.round(arms)`, then `warm` and `measure` inside it."""
 
     servers: EpochServers
 
@@ -90,8 +78,8 @@ class Epoch:
     ) -> None:
         self._watch = watch
         self.phases = Phases()
-        self.planned_s = 0.0
-        self.warmed: dict[int, list[SliceMessage]] = {}
+        self.planned_s = 0.0  # of measuring, asked for so far
+        self.warmed: dict[int, list[SliceMessage]] = {}  # before the pilot, by workload
         self._tools = tools
         self._draft = draft
         self._writer = writer
@@ -111,7 +99,6 @@ class Epoch:
 
     @contextlib.contextmanager
     def round(self, arms: Sequence[str]) -> Iterator[None]:
-        """Start the servers of these arms, make them ready and connect the engine; stop all of them afterwards."""
         self._round += 1
         self._measured = []
         self._loaded = None
@@ -156,9 +143,8 @@ class Epoch:
     def warm(self, cells: Sequence[Cell], *, for_pilot: bool = False) -> None:
         """Run each cell's workload at its highest concurrency for the study's warm-up.
 
-        If all only read, the warm-up ends when the arms no longer move apart, sooner or later than planned. `for_pilot`
-        says that the pilot comes next: only the last workload's slices may be a warm-up curve, because the first one
-        measured after the pilot is warm already.
+        If all only read, the warm-up ends when the arms no longer move apart. `for_pilot`: the pilot comes next, and
+        only the last workload's slices may be a warm-up curve, because the first one measured is warm already.
         """
         hottest: dict[int, Cell] = {}
         for cell in cells:
@@ -186,14 +172,12 @@ class Epoch:
                     self._writer.warm_up.extend(warmed.slices)
 
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[SliceMessage]:
-        """Measure short slices from which the slice length is chosen; they are not evidence."""
         self._tools.listener.stage(f"choosing the slice length of {cell.name}")
         run = self._cell_run(cell, self.servers.setups, SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns)))
         with self.phases.measure("pilot"):
             return self._measure(run, seconds=seconds, seeds=(1, self._draft.seeds.padding + 1)).slices
 
     def measure_all(self, arm_s: Callable[[str], float], plan: Plan) -> None:
-        """Warm and measure the draft's cells in its order, and keep the servers' counters; `arm_s` is by cell."""
         # Warm up right before measuring: what another workload leaves behind (the adaptive hash index) takes seconds to
         # change, on some versions longer than on others.
         for _, same_workload in groupby(map(plan.cell, self._draft.cell_order), key=attrgetter("workload")):
@@ -206,10 +190,6 @@ class Epoch:
         self.servers.keep_status()
 
     def measure(self, cell: Cell, arm_s: float) -> None:
-        """Measure one cell for `arm_s` seconds per arm, two blocks or more, and keep its evidence.
-
-        Does nothing if no contender of the cell is in this round.
-        """
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
         if len(setups) < 2:
@@ -253,10 +233,7 @@ class Epoch:
                 self._tools.note_once(f"{setup.arm.label}: while it was measured, {changes_text(found)}")
 
     def check_data(self) -> None:
-        """Have scripts that can check their own data do so, after the load.
-
-        RunInvalid if a condition does not hold: the server lost or invented something.
-        """
+        """Have scripts that can check their own data do so; RunInvalid if the server lost or invented something."""
         study = self._tools.study
         with self.phases.measure("check"):
             for database, workload in families(study):
@@ -277,7 +254,6 @@ class Epoch:
                         raise Interrupted
 
     def outcome(self, *, discard_reason: str = "") -> Outcome:
-        """Return what happened, for outcome.json; call it after the last round."""
         return Outcome(
             epoch=self._draft.epoch,
             build=self._draft.build,
@@ -317,10 +293,7 @@ class Epoch:
         until: Callable[[list[SliceMessage]], bool] | None = None,
         on_slice: Callable[[SliceMessage], None] | None = None,
     ) -> Measurement:
-        """Have the engine measure a cell for a number of blocks or of seconds; `until` may end it sooner.
-
-        `seeds` fix the order and the keys. Returns an empty measurement if there is nothing to run.
-        """
+        """Have the engine measure a cell for a number of blocks or of seconds; `until` may end it sooner."""
         cell, slices = run.cell, run.slices
         fields = measuring_of(cell.script).request(run)
         if fields is None:
@@ -370,7 +343,6 @@ class Epoch:
 
 
 def _now_and_then(until: Callable[[list[SliceMessage]], bool]) -> Callable[[list[SliceMessage]], bool]:
-    """Ask at most ten times a second: slices of a millisecond would pile up behind the answer."""
     asked_s = time.monotonic()
 
     def ask(slices: list[SliceMessage]) -> bool:
@@ -385,5 +357,4 @@ def _now_and_then(until: Callable[[list[SliceMessage]], bool]) -> Callable[[list
 
 
 def _warm_slices(cell: Cell) -> SliceLength:
-    """Return slices as short as the pilot's, so that it is soon seen that the arms no longer move apart."""
     return min(_WARM_SLICES, cell.slices, key=lambda slices: slices.slice_ns)

@@ -1,6 +1,7 @@
 """Restore, start, prepare and stop the servers of one epoch, keep their logs, and sample the machine."""
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,8 +38,6 @@ Sample = dict[str, Any]
 
 @dataclass
 class Phases:
-    """Wall seconds of an epoch by phase."""
-
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextlib.contextmanager
@@ -52,30 +51,17 @@ class Phases:
 
 @dataclass(frozen=True)
 class EpochTools:
-    """What every epoch of a run works with.
-
-    Attributes:
-        setups: arms of the study, or of one round of it.
-        snapshots: loaded data; a bisection adds and removes loads.
-        at_once: how many servers fit into memory; more arms take rounds.
-        rates: last seen events per second, by cell and whether only reads ran.
-        noted: keys of the notes already shown.
-        called: what the epoch is called in progress messages.
-        host: this machine's name in a cluster; empty without one.
-        engine: starts the engine that measures.
-    """
-
     study: Study
-    setups: tuple[ArmSetup, ...]
+    setups: tuple[ArmSetup, ...]  # of the study, or of one round of it
     pool: ServerPool
-    snapshots: dict[SnapshotKey, Snapshot]
+    snapshots: dict[SnapshotKey, Snapshot]  # loaded data; a bisection adds and removes loads
     listener: Listener
     stop: threading.Event
-    at_once: int
+    at_once: int  # servers that fit into memory; more arms take rounds
     rates: dict[tuple[str, bool], float] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)
-    called: str = "epoch"
-    host: str = ""
+    called: str = "epoch"  # in progress messages
+    host: str = ""  # this machine's name in a cluster
     engine: Callable[..., Engine] = Engine
 
     def note_once(self, text: str, *, about: str = "") -> None:
@@ -86,13 +72,7 @@ class EpochTools:
 
 
 class EpochServers:
-    """The servers of one round of an epoch: those started here and running ones.
-
-    Attributes:
-        setups: the arms of this round.
-        all: servers by arm, after `start`.
-        variables: server variables at start, by arm.
-    """
+    """The servers of one round of an epoch: those started here and running ones, by arm."""
 
     def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, phases: Phases) -> None:
         self.setups = tools.setups
@@ -131,10 +111,7 @@ class EpochServers:
         return [replace(each, read_only=True) for each in addresses] if refusing else addresses
 
     def start(self) -> None:
-        """Restore the data, start our servers in the draft's order, and keep settings and counters of all.
-
-        A running server gets a minute to answer.
-        """
+        """Restore the data, start our servers in the draft's order, and keep settings and counters of all."""
         tools, draft = self._tools, self._draft
         with self._phases.measure("start"):
             for setup in self.setups:
@@ -143,11 +120,11 @@ class EpochServers:
         by_name = {setup.arm.name: setup for setup in self.setups if setup.installation}
         starting = [by_name[name] for name in draft.start_order if name in by_name]
         with self._phases.measure("restore"):
-            tools.listener.stage(f"{tools.called} {draft.epoch}: restoring the data")
+            self._report("restoring the data")
             with ThreadPoolExecutor(max_workers=max(1, len(starting))) as pool:
                 instances = list(pool.map(self._restore, starting))
         with self._phases.measure("start"):
-            tools.listener.stage(f"{tools.called} {draft.epoch}: starting servers")
+            self._report("starting servers")
             with tools.pool.killed_once(tools.stop):
                 tools.pool.start_all(instances)
         for setup, instance in zip(starting, instances, strict=True):
@@ -169,19 +146,20 @@ class EpochServers:
             self._tools.note_once(f"{setup.arm.label}: {text}")
 
     def _wait_for(self, server: RemoteServer, label: str) -> None:
-        began_s, said = time.monotonic(), False
-        while True:
+        began_s = time.monotonic()
+        for attempt in itertools.count():
             try:
                 server.connect().close()
+                return
             except UnreachableError:
                 if self._tools.stop.is_set() or time.monotonic() - began_s > _BACK_LIMIT_S:
                     raise
-            else:
-                return
-            if not said:
-                self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: waiting for {label}")
-                said = True
+            if attempt == 0:
+                self._report(f"waiting for {label}")
             time.sleep(_BACK_POLL_S)
+
+    def _report(self, text: str) -> None:
+        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: {text}")
 
     def make_ready(self) -> None:
         """Fill buffer pools, purge and flush on all arms at once, so that none of it happens in a slice."""
@@ -197,25 +175,22 @@ class EpochServers:
                 stop=tools.stop,
             )
 
-        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: warming buffer pools")
+        self._report("warming buffer pools")
         with self._phases.measure("readiness"):
             self._readiness = self._on_ours(make_one_ready)
 
     def flush(self) -> None:
-        """Give the servers a few seconds to purge and write what a writing cell left behind."""
-
         def flush_one(server: Instance) -> Readiness:
             return readiness.finish_pending_work(
                 server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop
             )
 
-        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: flushing")
+        self._report("flushing")
         with self._phases.measure("flush"):
             for name, ready in self._on_ours(flush_one).items():
                 self._unfinished.setdefault(name, []).extend(ready.notes)
 
     def readiness_records(self) -> dict[str, dict[str, Any]]:
-        """Return what outcome.json says about readiness before measuring and between writing cells."""
         return {
             name: ready.as_record() | {"between_cells": self._unfinished.get(name, [])}
             for name, ready in self._readiness.items()
@@ -232,7 +207,6 @@ class EpochServers:
             self._writer.write_server_json(name, "status-after.json", server.status())
 
     def keep_logs(self) -> None:
-        """Keep the end of every error log, including those of servers that did not start."""
         for server in self._restored:
             log = server.error_log_tail()
             if log:
@@ -240,7 +214,6 @@ class EpochServers:
                     self._writer.write_server_text(server.name, "error.log", log)
 
     def remove(self) -> None:
-        """Stop our servers and delete their files, even if not all of them started."""
         self._tools.pool.remove_all(self._restored)
 
     def _restore(self, setup: ArmSetup) -> Instance:
@@ -258,10 +231,7 @@ class EpochServers:
 
 
 class HostWatch:
-    """Samples the machine once a second in a thread: the rows of host.parquet (docs/reference/results.md).
-
-    `samples` has the columns of `bakeoff.results.epoch_data.HOST_SCHEMA` and `rss_bytes:ARM`.
-    """
+    """Samples the machine once a second in a thread: the rows of host.parquet (docs/reference/results.md)."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self.samples: list[Sample] = []

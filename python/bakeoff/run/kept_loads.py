@@ -1,10 +1,7 @@
 """Keep loads of your own data, so that an interrupted run continues with them (docs/reference/data.md).
 
-WORK_ROOT/load-HASH/ARM-BUILD/     load.json, data/ …                       HASH: of the run's path
-
-The progress of a load is stored in its own server, in a separate database: the engine marks each statement in the
-transaction of the rows, so that after a crash InnoDB has both or neither. load.json says whose data it is, and what it
-has cost.
+WORK_ROOT/load-HASH/ARM-BUILD/ has data/ and load.json. The progress of a load is stored in its own server: the engine
+marks each statement in the transaction of the rows, so that after a crash InnoDB has both or neither.
 """
 
 import hashlib
@@ -12,10 +9,9 @@ import shutil
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pydantic import BaseModel, ValidationError
 
@@ -29,10 +25,8 @@ from bakeoff.servers.paths import boot_id, bytes_on_disk, remove_lock, work_root
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, TABLE_TYPES, DumpFile, quoted, read_dump
 from bakeoff.stats.progress import Listener
 
-MARKS = "bakeoff_marks"
-"""The database of the marks; it is dropped when everything is loaded."""
-# Less is loaded again as quickly, so it is not kept when the run ends in order.
-_WORTH_KEEPING_S = 10.0
+MARKS = "bakeoff_marks"  # the database of the marks; it is dropped when everything is loaded
+_WORTH_KEEPING_S = 10.0  # less is loaded again as quickly, so it is not kept when the run ends in order
 _RECORD_PERIOD_S = 5.0
 _RECOVERY_LIMIT_S = 3600.0
 _RECORD = "load.json"
@@ -44,35 +38,17 @@ class CannotGoOnError(Exception):
 
 
 class Loaded(BaseModel, frozen=True):
-    """What a load of a dump gave.
-
-    Attributes:
-        databases: those that hold tables.
-        translated: collations, character sets and SQL modes of the dump that the server does not know -> what replaced
-            them, or "".
-    """
-
     databases: tuple[str, ...]
-    translated: dict[str, str]
+    translated: dict[str, str]  # names that the server does not know -> what replaced them, or ""
 
 
 class _Record(BaseModel):
-    """load.json.
-
-    Attributes:
-        basis: what the data depends on, by name; if it differs, the load starts over.
-        done: share of the dump's bytes.
-        loaded: None until the load is complete.
-        complete: its server was stopped with everything in it.
-        boot: the kernel's boot id at the last write.
-    """
-
-    basis: dict[str, str]
+    basis: dict[str, str]  # what the data depends on, by name; if it differs, the load starts over
     seconds: float = 0.0
-    done: float = 0.0
-    loaded: Loaded | None = None
-    complete: bool = False
-    boot: str = ""
+    done: float = 0.0  # share of the dump's bytes
+    loaded: Loaded | None = None  # None until everything is loaded
+    complete: bool = False  # its server was stopped with everything in it
+    boot: str = ""  # the kernel's boot id at the last write
 
 
 @dataclass
@@ -87,7 +63,6 @@ class KeptLoad:
     _written: float = 0.0
 
     def start(self, server: Instance) -> None:
-        """Start the load's server; CannotGoOnError if what an earlier process left cannot be used."""
         if not self.resumed:
             self.record, self.before_s, self._begun = _Record(basis=self.record.basis), 0.0, None
             self.write()
@@ -101,12 +76,10 @@ class KeptLoad:
             raise CannotGoOnError("the server cannot start from what was loaded") from None
 
     def filling(self) -> None:
-        """Start counting the load's time."""
         self._begun = time.monotonic()
         self.write()
 
     def progress(self, done: int, total: int) -> None:
-        """Record how far the load is, every few seconds."""
         self.record.done = done / total if total else 1.0
         if time.monotonic() - self._written > _RECORD_PERIOD_S:
             self.write()
@@ -126,11 +99,8 @@ class KeptLoad:
 
 
 @dataclass
-class KeptLoads:
-    """The loads of a run; as a context manager it deletes them at the end, unless the run is to be resumed.
-
-    `again` is the command that continues the run.
-    """
+class KeptLoads(AbstractContextManager["KeptLoads"]):
+    """The loads of a run; deletes them at the end, unless the run is to be resumed (by the command `again`)."""
 
     pool: ServerPool
     run: RunDirectory
@@ -140,13 +110,8 @@ class KeptLoads:
     again: str = "bakeoff run --resume"
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.keeps(value):
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
+        if self.keeps(error):
             self.listener.left_behind(
                 f"the data loaded so far is kept: `{self.again} {self.run.path}` continues with it, "
                 "`bakeoff cache prune` deletes it"
@@ -154,14 +119,13 @@ class KeptLoads:
         else:
             delete_kept(self.run)
 
-    def keeps(self, error: BaseException | None) -> bool:
+    def keeps(self, error: object) -> bool:
         """Whether loads are kept after this error: they did not cause it, and they have cost something."""
         records = [_read(path) for path in _folder(self.run).glob(f"*/{_RECORD}")]
         worth = sum(record.seconds for record in records if record) >= _WORTH_KEEPING_S
         return worth and isinstance(error, (KeyboardInterrupt, EngineError, ServerError))
 
     def open(self, setup: ArmSetup, build: int) -> KeptLoad:
-        """Open the load of an arm's build; delete what is there if it is another load, and note that."""
         with self._lock:
             home = self.pool.keep(_key(self.run), self.run.path.resolve()) / f"{setup.arm.name}-{build}"
         load = KeptLoad(home, _Record(basis=self._basis(setup)))
@@ -203,21 +167,12 @@ def dump_digest(source: str) -> str:
 
 @dataclass(frozen=True)
 class Marks:
-    """How far a load is, as its server says.
-
-    Attributes:
-        resumed: an earlier process has begun it.
-        done: number of each file's statements that were run, and whether that was the whole file.
-        names: as `Loaded.translated`.
-    """
-
     resumed: bool
-    done: dict[int, tuple[int, bool]]
+    done: dict[int, tuple[int, bool]]  # each file's statements that were run, and whether that was the whole file
     names: dict[str, str]
 
     @classmethod
     def of(cls, server: Instance) -> "Marks":
-        """Read a server's marks; create their tables if necessary."""
         resumed = bool(server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (MARKS,)))
         for sql in (
             f"CREATE DATABASE IF NOT EXISTS {MARKS} CHARACTER SET latin1",
@@ -236,7 +191,6 @@ class Marks:
         )
 
     def left(self, stages: Sequence[Sequence[DumpFile]]) -> tuple[list[list[DumpFile]], int]:
-        """Return what is left to load of the stages of a dump, and the bytes of the files that are loaded."""
         numbers = iter(range(sum(map(len, stages))))
         left: list[list[DumpFile]] = []
         ended_bytes = 0
@@ -271,7 +225,6 @@ def kept_bytes(run: RunDirectory) -> int:
 
 
 def delete_kept(run: RunDirectory) -> None:
-    """Delete what is kept of a run's loads; no bakeoff may hold the run."""
     shutil.rmtree(_folder(run), ignore_errors=True)
     remove_lock(_folder(run).name)
 

@@ -20,7 +20,7 @@ from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
 from bakeoff.run.measuring import arm_options, declares, script_options, takes
-from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
+from bakeoff.run.own_data import databases_in, databases_of, load_dump, require_database
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness
 from bakeoff.servers.client import MySQLError
 from bakeoff.spec import Arm, Study, Workload
@@ -37,11 +37,6 @@ _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
 # Error numbers for a table without a primary key, and what forbids it.
 _NEEDS_KEY = {3750: "sql_require_primary_key=ON", 1173: "innodb_force_primary_key=ON", 3098: "Group Replication"}
-# Options of bundled scripts that give a table its primary key.
-_KEY_OPTIONS = {
-    "force_pk": "Load with -o force_pk=on, which gives HISTORY a primary key on every arm",
-    "secondary": "Load without -o secondary=on",
-}
 # Fields of `Data` that decide how texts are stored, the innermost first.
 _TEXT_FIELDS = (
     "column_collation", "column_charset", "table_collation", "table_charset", "collation", "charset"
@@ -56,24 +51,15 @@ SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.load_key, build)
 
 @dataclass(frozen=True)
 class Loader:
-    """Loads the data of a run.
-
-    Attributes:
-        stop: once set, running loads are abandoned and their servers killed.
-        engine_lock: held while the engine fills a server, which keeps all CPUs busy.
-        answers: answers about the tables of each load, to compare the arms.
-        left: what remains on running servers, one sentence per arm and database.
-    """
-
     study: Study
     pool: ServerPool
     run: RunDirectory
     listener: Listener
     engine: Engine
     stop: threading.Event = field(default_factory=threading.Event)
-    engine_lock: threading.Lock = field(default_factory=threading.Lock)
-    answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
-    left: dict[tuple[str, str], str] = field(default_factory=dict)
+    engine_lock: threading.Lock = field(default_factory=threading.Lock)  # filling a server keeps all CPUs busy
+    answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)  # to compare the arms
+    left: dict[tuple[str, str], str] = field(default_factory=dict)  # what remains on running servers
     kept: KeptLoads | None = None
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
@@ -85,37 +71,26 @@ class Loader:
         setups = setups[: len(self.study.starting_arms)]
         snapshots: dict[SnapshotKey, Snapshot] = {}
         distinct = {setup.load_key: setup for setup in reversed(setups) if setup.installation is not None}
-        if sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES:
-            rounds, at_once = [range(self.study.builds)], _LOADS_AT_ONCE
-        else:
-            rounds, at_once = [range(build, build + 1) for build in range(self.study.builds)], 1
+        small = sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES
+        step, at_once = (self.study.builds, _LOADS_AT_ONCE) if small else (1, 1)
         begin = time.monotonic()
-        for builds in rounds:
-            spent_s, build = time.monotonic() - begin, builds.start
+        for build in range(0, self.study.builds, step):
+            spent_s = time.monotonic() - begin
             if build and spent_s * (build + 1) / build > limit_s:
                 self.listener.note(
                     f"loading is slow here ({spent_s:.0f} s): {build} of {self.study.builds} builds, to keep the budget"
                 )
                 return snapshots
-            jobs = [(setup, build) for build in builds for setup in setups if distinct.get(setup.load_key) is setup]
-            snapshots |= self._load_jobs(jobs, sharing=setups, at_once=at_once)
-            for build in builds:
-                self._compare_rows(setups, build)
-            self._end_if_stopped()
+            builds = range(build, build + step)
+            jobs = [(setup, each) for each in builds for setup in setups if distinct.get(setup.load_key) is setup]
+            snapshots |= self._load_jobs(jobs, builds, sharing=setups, at_once=at_once)
         return snapshots
 
     def load_further(self, setup: ArmSetup, build: int, *, setups: Sequence[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
-        """Load one build of an arm that has joined `setups`."""
-        snapshots = self._load_jobs([(setup, build)], sharing=setups, at_once=1)
-        self._compare_rows(setups, build)
-        self._end_if_stopped()
-        return snapshots
+        return self._load_jobs([(setup, build)], [build], sharing=setups, at_once=1)
 
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
-        """Load a running server, or use its tables as they are if it has them.
-
-        With `measured` the run has epochs of this server, so its workloads may have changed rows.
-        """
+        """Load a running server, or use its tables as they are; if it was `measured` its rows may have changed."""
         assert setup.remote
         for database, workload in families(self.study):
             self._end_if_stopped()
@@ -153,15 +128,19 @@ class Loader:
         judge_rows(self.study, found, self.listener)
 
     def _load_jobs(
-        self, jobs: Sequence[tuple[ArmSetup, int]], *, sharing: Sequence[ArmSetup], at_once: int
+        self, jobs: Sequence[tuple[ArmSetup, int]], builds: Sequence[int], *, sharing: Sequence[ArmSetup], at_once: int
     ) -> dict[SnapshotKey, Snapshot]:
         try:
             with self.pool.killed_once(self.stop), ThreadPoolExecutor(max_workers=at_once) as pool:
                 loaded = pool.map(lambda job: self._load(*job, sharing=sharing), jobs)
-                return {(setup.load_key, build): each for (setup, build), each in zip(jobs, loaded, strict=True)}
+                snapshots = {(setup.load_key, build): each for (setup, build), each in zip(jobs, loaded, strict=True)}
         except BakeoffError:
             self._end_if_stopped()  # the server was killed for it
             raise
+        for build in builds:
+            self._compare_rows(sharing, build)
+        self._end_if_stopped()
+        return snapshots
 
     def _load(self, setup: ArmSetup, build: int, *, sharing: Sequence[ArmSetup]) -> Snapshot:
         self._end_if_stopped()
@@ -211,7 +190,6 @@ class Loader:
         return snapshot
 
     def _filled(self, setup: ArmSetup, build: int, kept: KeptLoad | None) -> tuple[Instance, Loaded]:
-        """Return a running server with all data. If it cannot continue a kept load, delete that and start over."""
         assert setup.installation
         assert setup.settings
         name, home = f"load-{setup.arm.name}", kept.home if kept else None
@@ -260,7 +238,7 @@ class Loader:
                     raise CannotGoOnError(failed.message.rstrip(".")) from None
                 raise failed from None
         self._end_if_stopped()
-        check_databases(self.study, loaded)
+        require_database(self.study, setup.arm.data.source, loaded.databases)
         if kept:
             kept.fill(instance, loaded)
         return loaded
@@ -289,7 +267,7 @@ class Loader:
                     ),
                 )
             except EngineError as error:
-                raise _load_failed(error, arm, workload.script) from None
+                raise _load_failed(error, arm) from None
             self._end_if_stopped()
             check_data(self.engine, self.study, setup, workload)
         self._end_if_stopped()
@@ -322,10 +300,7 @@ def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload
 
 
 def families(study: Study) -> list[tuple[str, Workload]]:
-    """Return the databases to load, each with the workload whose `prepare` fills it.
-
-    Scripts that share tables share a database. A capture fills none.
-    """
+    """Return the databases to load, each with the workload whose `prepare` fills it."""
     found: dict[str, Workload] = {}
     for workload in sorted(study.workloads, key=lambda workload: not kind_of(workload.script).fills_tables):
         found.setdefault(database_of(study, workload), workload)
@@ -333,7 +308,6 @@ def families(study: Study) -> list[tuple[str, Workload]]:
 
 
 def databases(study: Study, server: Server) -> tuple[str, ...]:
-    """Return the databases whose tables are measured: those filled by a dump, else those of the workloads."""
     if study.baseline.data.source:
         return databases_of(server)
     return tuple(name for name, workload in families(study) if server.ours or kind_of(workload.script).fills_tables)
@@ -360,7 +334,7 @@ def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
     return SpecError(message, hint=hint, field=("arms", arm.name, "data", innermost))
 
 
-def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError:
+def _load_failed(error: EngineError, arm: Arm) -> BakeoffError:
     if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
         return HostError(
             f"disk: {arm.label} has no room for its rows: {error.message}.",
@@ -369,11 +343,10 @@ def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError
         )
     if needs := _NEEDS_KEY.get(error.sql_errno or 0):
         message = error.message.removeprefix(f"arm {arm.name}: ").rstrip(".")
-        known = (hint for option, hint in _KEY_OPTIONS.items() if script and declares(script, "options", option))
-        way = next(known, "Give every table a primary key")
         return SpecError(
             f"{arm.label}: {message}.",
-            hint=f"{needs} forbids tables without a primary key. {way}, or turn it off on this arm.",
+            hint=f"{needs} forbids tables without a primary key. Give every table one (tpcc: -o force_pk=on), or turn "
+            "it off on this arm.",
             field=("arms", arm.name, "server"),
         )
     if arm.data.source and error.code in ("sql_error", "script_error"):
@@ -384,7 +357,6 @@ def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError
 
 
 def _parts(server: Server, database: str) -> tuple[int, int]:
-    """Return bytes of rows (with InnoDB's primary key) and of secondary indexes, as the server estimates them."""
     sql = (
         "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) "
         "FROM information_schema.tables WHERE table_schema = %s"
@@ -400,8 +372,7 @@ def _has_tables(server: Server, database: str) -> bool:
 def objection(server: Server, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
     """Say why sysbench's tables on a running server are not what the study asks for; None if they are.
 
-    Scripts draw ids up to `table_size`, so it must be the last id of each table. `indexed` tables need their secondary
-    index, which a load builds last.
+    Scripts draw ids up to `table_size`, so it must be the last id of each table.
     """
     there = _names(server, "table_name", "tables", database)
     indexes = _names(server, "index_name", "statistics", database)

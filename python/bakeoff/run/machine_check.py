@@ -38,12 +38,8 @@ from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution, resolution
 from bakeoff.units import format_bytes, ratio_text
 
-TEST_RUN_S = 60.0
-"""Wall seconds of the test run that forecasts, about."""
-
-PROOF_S = 120.0
-"""Wall seconds of each duel of a proof, at most."""
-
+TEST_RUN_S = 60.0  # wall seconds of the test run that forecasts, about
+PROOF_S = 120.0  # wall seconds of each duel of a proof, at most
 PROOF_SLOWDOWN_PERCENT = 5.0
 
 _PROBE_S = 2.0
@@ -75,7 +71,6 @@ _ADVICE = {
     "disk": "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
     "CPU distance": "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
 }
-"""What to do about a finding, by its subject."""
 
 
 class Severity(IntEnum):
@@ -87,8 +82,6 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing examined: what was found, and what to do about it."""
-
     subject: str
     severity: Severity
     found: str
@@ -96,7 +89,6 @@ class Finding:
 
 
 def examine(work_root: Path) -> list[Finding]:
-    """Examine this machine, with data directories in `work_root`. Returns the worst finding first."""
     findings = [*_load(), *_processor(), *_memory(), *_disk(work_root), *_programs(), *_servers()]
     findings += [finding for feature in features.parts("checks") for finding in feature.checks()]
     return sorted(findings, key=lambda finding: -finding.severity)
@@ -124,7 +116,6 @@ def _load() -> Iterator[Finding]:
 
 
 def _spin(seconds: float) -> tuple[int, int]:
-    """Return how many gaps between clock reads of a busy loop exceed the limit, and the longest in ns."""
     end = last = time.perf_counter_ns()
     end += int(seconds * 1e9)
     gaps = worst = 0
@@ -170,7 +161,6 @@ def _processor() -> Iterator[Finding]:
 
 
 def times_throttled(groups: Iterable[Path]) -> int:
-    """Return how often the kernel has throttled a control group because of its CPU quota, the most of any."""
     stats = (read_fact(str(group / "cpu.stat")) or "" for group in groups)
     return max((int(each) for stat in stats for each in re.findall(r"^nr_throttled (\d+)$", stat, re.M)), default=0)
 
@@ -249,7 +239,6 @@ def _programs() -> Iterator[Finding]:
 
 
 def _servers() -> Iterator[Finding]:
-    """Find libraries and tools that catalogue servers need and this machine lacks."""
     for error in lacking(Catalog.load().entries):
         yield _finding("servers", Severity.WARNING, error.message, error.hint)
 
@@ -294,8 +283,7 @@ def smallest_budget_s(server: str, *, threads: int) -> float:
 def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> list[Proof]:
     """Duel two equal servers, then the same with an injected slowdown, and judge both answers.
 
-    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once. Setting `stop`
-    ends it early; finished duels are judged.
+    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once.
     """
     proofs: list[Proof] = []
     for percent in (0.0, PROOF_SLOWDOWN_PERCENT):
@@ -315,7 +303,6 @@ def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: thr
 
 
 def judge_duel(comparison: Comparison, slowdown_percent: float) -> list[Proof]:
-    """Judge whether a duel of equal servers found the injected slowdown, or none if none was injected."""
     interval, words = comparison.estimate.interval, comparison.verdict.words
     truth = -math.log1p(slowdown_percent / 100)
     ratio = ratio_text(comparison.estimate.mean, interval.low, interval.high)
@@ -354,7 +341,7 @@ def _duel_of_one_server(
 
 @contextmanager
 def _folder_of_a_test_run() -> Iterator[str]:
-    """Yield a temporary folder, which is kept if the run fails, because the message names files in it."""
+    """Yield a folder that is kept if the run fails, because the message names files in it."""
     folder = tempfile.mkdtemp(prefix="bakeoff-doctor-")
     try:
         yield folder

@@ -10,7 +10,7 @@ from typing import Any
 
 from bakeoff import features
 from bakeoff.engine import Measurement, Message, declared_by, describe_workloads
-from bakeoff.engine_messages import SliceMessage
+from bakeoff.engine_messages import SliceMessage, Work
 from bakeoff.errors import SpecError, within
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.plan.workloads import database_of, kind_of, options_of, uses_sysbench_tables
@@ -43,18 +43,12 @@ ELSEWHERE = {
     "mysql_storage_engine": "Write --mysql-storage-engine (duel), or engine in the settings of a study.",
     "rand_seed": "Write --seed.",
 }
-"""Options of sysbench that no workload takes, and what to write instead."""
 _EXPECTED = {
     "bool": "on or off",
     "int": "a whole number, with K, M, G or T if need be",
     "size": "a number of bytes, with K, M, G or T if need be",
     "double": "a number, with K, M, G or T if need be",
 }
-# Script options that a study's settings set under names other than `script.NAME`.
-_OF_SETTINGS = (
-    "table_size", "column_charset", "column_collation", "content", "compressibility", "text_length", "column_type",
-    "column_length",
-)  # fmt: skip
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
 _WHOLE = re.compile(r"\+?\d{1,20}", re.ASCII)
 _OFF = ("off", "false", "0", "no")
@@ -73,25 +67,16 @@ class UnreliableCountError(Exception):
 
 @dataclass(frozen=True)
 class CellRun:
-    """One measurement of a cell, warm-up included; everything is by arm name.
-
-    Attributes:
-        engines: the storage engine of each arm's tables.
-        changes_nothing: a warm-up, which must leave the data as they are.
-        rates: events per second last seen, by cell and `reads_only`; kept for the whole run.
-        note_once: says a sentence once per run.
-    """
-
     study: Study
     cell: Cell
     slices: SliceLength
     arms: Mapping[str, Arm]
-    engines: Mapping[str, str]
+    engines: Mapping[str, str]  # storage engines of the tables
     servers: Mapping[str, Server]
     writer: EpochWriter
     rates: MutableMapping[tuple[str, bool], float]
-    note_once: Callable[..., None]
-    changes_nothing: bool = False
+    note_once: Callable[..., None]  # says a sentence once per run
+    changes_nothing: bool = False  # a warm-up
 
     @property
     def workload(self) -> Workload:
@@ -132,7 +117,6 @@ class Measuring:
     """How a kind of workload is measured. This is how Lua scripts are; features override what differs."""
 
     def declared(self, script: str) -> Message | None:
-        """Return the options and commands that a script declares, or None if it is not a script."""
         return declared_by(script)
 
     def resolved(self, study: Study, workload: Workload) -> Workload:
@@ -140,19 +124,18 @@ class Measuring:
         return workload
 
     def check(self, study: Study, workload: Workload) -> None:
-        """Raise SpecError unless the workload can be measured as asked."""
         if workload.speed is not None:
             raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
 
     def check_engine(self, workload: Workload, arm: Arm, engine: str) -> None:
         """Raise SpecError unless it can run on tables of this storage engine."""
 
-    def request(self, run: CellRun) -> dict[str, Any] | None:
+    def request(self, run: CellRun) -> Work | None:
         """Return the kind's own fields of the engine's `measure`, or None if there is nothing to run."""
         workload = run.workload
         taken = takes(workload.script)
         own = {name: arm_options(arm, run.engines[name], taken) for name, arm in run.arms.items()}
-        load: dict[str, Any] = {"model": "closed"}
+        load: dict[str, str | float] = {"model": "closed"}
         if workload.rate_per_s is not None:
             load = {"model": "open", "rate_per_s": workload.rate_per_s, "arrivals": "poisson"}
         return {
@@ -171,7 +154,6 @@ SCRIPT = Measuring()
 
 
 def measuring_of(script: str) -> Measuring:
-    """Return how a workload's script is measured."""
     feature = kind_of(script).feature
     module = features.part(feature, "measuring") if feature else None
     measuring: Measuring = module.MEASURING if module else SCRIPT
@@ -179,13 +161,11 @@ def measuring_of(script: str) -> Measuring:
 
 
 def resolved(study: Study) -> Study:
-    """Return the study with `writes` set for every workload that tells."""
     known = (measuring_of(each.script).resolved(study, each) for each in study.workloads)
     return study.model_copy(update={"workloads": tuple(known)})
 
 
 def check_errors(slices: Sequence[SliceMessage]) -> None:
-    """Raise UnreliableCountError if an arm had more than one error per hundred events."""
     events: Counter[str] = Counter()
     errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for message in slices:
@@ -195,9 +175,6 @@ def check_errors(slices: Sequence[SliceMessage]) -> None:
         if by_code.total() > _ERROR_SHARE * max(events[arm], 1):
             codes = ", ".join(f"{code} × {count}" for code, count in sorted(by_code.items()))
             raise UnreliableCountError(f"arm {arm}: {by_code.total()} errors in {events[arm]} events ({codes})")
-
-
-# ---- options of scripts ----------------------------------------------------------------------------------------------
 
 
 def declares(script: str, kind: str, name: str) -> bool:
@@ -214,7 +191,6 @@ def takes(script: str) -> Callable[[str], bool]:
 
 
 def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
-    """Return a script's options: the study's tables and sizes, then the workload's options, then the arm's."""
     options: dict[str, Any] = {}
     if declares(workload.script, "options", "table_size"):
         options |= {"tables": study.tables, "table_size": study.table_size}
@@ -224,10 +200,7 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
 
 
 def arm_options(arm: Arm, engine: str, taken: Callable[[str], bool]) -> dict[str, Any]:
-    """Return the options that may differ between arms: how tables are made, and the options of the arm's data.
-
-    `engine` is the storage engine of the arm's tables; `taken` says which options the script takes.
-    """
+    """Return the options that may differ between arms: how tables are made, and the options of the arm's data."""
     options = {"mysql_storage_engine": engine} | _table_options(arm.data)
     return {name: value for name, value in options.items() if taken(name)} | dict(arm.data.options)
 
@@ -239,14 +212,8 @@ def _table_options(data: Data) -> dict[str, str]:
     return options
 
 
-# ---- checks before any time is spent ---------------------------------------------------------------------------------
-
-
 def check_workloads(study: Study) -> None:
-    """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
-
-    SpecError names the workload or the option of an arm as its field.
-    """
+    """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent."""
     wanted = study.workloads
     for index, workload in enumerate(wanted):
         with within("workloads", index):
@@ -261,7 +228,8 @@ def check_workloads(study: Study) -> None:
             _check_workload(wanted[index], described, study.arms)
         for arm in study.arms:
             try:
-                _check_arm_options(wanted[index], described, arm)
+                with within("data"):
+                    _check_options(wanted[index], arm.data.options, described, _LEAVE_OUT)
                 _check_declared_tables(wanted[index], arm)
                 # `settings_of` reads the cnf files; they depend on the version.
                 server = arm.server.with_settings(cnf_files=())
@@ -272,12 +240,10 @@ def check_workloads(study: Study) -> None:
                 error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
                 raise
     if not study.baseline.data.source:
-        _check_empty_tables(study)
         _check_shared_tables(study, dict(zip(places, descriptions, strict=True)))
 
 
 def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:
-    """Refuse a workload that would find other tables, or fewer rows, than it asks for."""
     fills: dict[str, int] = {}
     filled = [arm for arm in study.arms if not arm.server.is_running]
     of_factors = {option for arm in filled for option, _ in arm.data.options}  # override a workload's own
@@ -316,26 +282,6 @@ def _other_tables(
     )
 
 
-def _check_empty_tables(study: Study) -> None:
-    """Refuse `oltp_insert` without auto_inc beside another workload: its `prepare` then leaves the tables empty."""
-    for index, workload in enumerate(study.workloads):
-        if workload.script != "oltp_insert":
-            continue
-        own_ids = any(
-            _normal(dict(options_of(study, workload, arm.data)).get("auto_inc", True), "bool") == "off"
-            for arm in study.arms
-        )
-        database = database_of(study, workload)
-        beside = [each.script for each in study.workloads if database_of(study, each) == database]
-        other = next((script for script in beside if script != workload.script), None)
-        if own_ids and other:
-            with within("workloads", index):
-                raise SpecError(
-                    f"workload {workload.script}: with auto_inc off it needs empty tables, but {other} shares them.",
-                    hint="Leave auto_inc out, or measure it in a separate run.",
-                )
-
-
 def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
     values = {each["name"]: each["default"] for each in described["options"] if each["name"] in _OF_TABLES}
     values |= {name: value for name, value in workload.options if name in values}
@@ -344,7 +290,6 @@ def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
 
 
 def _normal(value: OptionValue, kind: str) -> str:
-    """Return a value in one spelling."""
     text = str(value).lower()
     if kind == "bool":
         return "off" if text in _OFF else "on"
@@ -362,25 +307,23 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
             f"{name}: it has no prepare() function, so it has no tables.",
             hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
         )
-    if unknown := first_unknown([option for option, _ in workload.options], described):
-        raise SpecError(
-            f"{name}: it has no option {unknown}.", hint=remedy_for(unknown, described), field=("options", unknown)
-        )
-    _check_values(workload, workload.options, described)
+    _check_options(workload, workload.options, described)
 
 
-def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None:
-    """Check the options that an arm's data gives to every script."""
-    name = f"workload {workload.script}"
-    if unknown := first_unknown(_options_of(arm.data), described):
-        near = "" if unknown in _OF_SETTINGS else remedy_for(unknown, described)
-        raise SpecError(
-            f"{name}: it has no option {unknown}, which the study sets.",
-            hint=near if near.startswith(("Did", "Write")) else _LEAVE_OUT,
-            field=() if unknown in _OF_SETTINGS else ("data", "options", unknown),
-        )
-    with within("data"):
-        _check_values(workload, arm.data.options, described)
+def _check_options(
+    workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message, otherwise: str = ""
+) -> None:
+    """Refuse options that a script does not have and values that do not fit; `otherwise` says what else to do."""
+    for option, value in options:
+        try:
+            if first_unknown([option], described):
+                raise SpecError(
+                    f"it has no option {option}.", hint=f"{remedy_for(option, described)} {otherwise}".strip()
+                )
+            check_value(option, value, described)
+        except SpecError as error:
+            message = f"workload {workload.script}: {error.message}"
+            raise SpecError(message, hint=error.hint, field=("options", option)) from None
 
 
 def _check_declared_tables(workload: Workload, arm: Arm) -> None:
@@ -403,13 +346,16 @@ def _check_declared_tables(workload: Workload, arm: Arm) -> None:
 
 
 def _check_table_options(workload: Workload, described: Message, arm: Arm, engine: str) -> None:
-    """Refuse a script without the options that make the arm's tables as the study says."""
-    names = {option["name"] for option in described["options"]}
-    wanted = {"create_table_options": arm.data.declared_table_options}
+    data, names = arm.data, {option["name"] for option in described["options"]}
+    wanted = {
+        "create_table_options": data.declared_table_options,
+        "column_charset": data.column_charset,
+        "column_collation": data.column_collation,
+    }
     if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # the server makes no such tables
         wanted["mysql_storage_engine"] = f"engine {engine}"
-    for option, value in wanted.items() if names and not arm.data.source else ():
-        if value and option not in names:
+    for option, value in () if data.source else wanted.items():
+        if value and option not in names and (names or option.startswith("column_")):
             raise SpecError(
                 f"workload {workload.script}: it has no option {option}, so its tables would not be as the study sets "
                 f"them ({value}).",
@@ -417,25 +363,7 @@ def _check_table_options(workload: Workload, described: Message, arm: Arm, engin
             )
 
 
-def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message) -> None:
-    for option, value in options:
-        try:
-            check_value(option, value, described)
-        except SpecError as error:
-            message = f"workload {workload.script}: {error.message}"
-            raise SpecError(message, hint=error.hint, field=("options", option)) from None
-
-
-def _options_of(data: Data) -> tuple[str, ...]:
-    columns = {"column_charset": data.column_charset, "column_collation": data.column_collation}
-    return (*(name for name, _ in data.options), *(name for name, value in columns.items() if value))
-
-
-# ---- options of scripts ---------------------------------------------------------------------------------------------
-
-
 def first_unknown(names: Iterable[str], described: Message) -> str | None:
-    """Return the first option that a script does not have, or that is set elsewhere."""
     known = {option["name"] for option in described["options"]} | set(RAND)
 
     def has(name: str) -> bool:
@@ -445,7 +373,6 @@ def first_unknown(names: Iterable[str], described: Message) -> str | None:
 
 
 def remedy_for(unknown: str, described: Message) -> str:
-    """Say what to write in place of an option that a script does not have; empty if nothing is known."""
     if unknown in ELSEWHERE:
         return ELSEWHERE[unknown]
     known = [option["name"] for option in described["options"]]
@@ -455,7 +382,6 @@ def remedy_for(unknown: str, described: Message) -> str:
 
 
 def check_value(name: str, value: OptionValue, described: Message) -> None:
-    """Check the value of an option that a script has; SpecError says what it can be."""
     kinds: Mapping[str, str] = {option["name"]: option["type"] for option in described["options"]}
     text = _text(value)
     if name == "rand_type":

@@ -1,7 +1,4 @@
-"""Run one epoch from its order to its outcome; the first of a run also makes the plan from its pilot.
-
-The same function runs the epochs of one machine (`bakeoff.run.runner`) and those of a cluster's nodes.
-"""
+"""Run one epoch from its order to its outcome; the first of a run also makes the plan from its pilot."""
 
 import math
 import time
@@ -27,50 +24,30 @@ _PILOT_S, _PILOTS_S = 2.0, 12.0
 
 @dataclass(frozen=True)
 class EpochOrder:
-    """What one epoch is to measure.
-
-    Attributes:
-        plan: of the run; with `pilot` what is known before one: cells, orders, builds.
-        share: the part of the planned measuring that fits into the budget.
-        pilot: make the plan proper from a pilot before measuring.
-        compare_rows: check first that the arms hold the same rows.
-        used_s: wall seconds of the budget used when it begins.
-    """
-
-    plan: Plan
+    plan: Plan  # of the run; with `pilot` what is known before one: cells, orders, builds
     draft: EpochDraft
-    share: float = 1.0
-    pilot: bool = False
-    compare_rows: bool = False
-    used_s: float = 0.0
+    share: float = 1.0  # the part of the planned measuring that fits into the budget
+    pilot: bool = False  # make the plan proper from a pilot before measuring
+    compare_rows: bool = False  # check first that the arms hold the same rows
+    used_s: float = 0.0  # wall seconds of the budget used when it begins
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Return the arms that are measured in any cell."""
         wanted = {arm for cell in self.draft.cells for arm in cell.arms}
         return tuple(arm for arm in self.plan.arms if arm in wanted)
 
 
 @dataclass(frozen=True)
 class EpochDone:
-    """An epoch whose directory is written, valid or discarded.
-
-    Attributes:
-        host: where it was measured, as in its outcome.
-        plan: made by it; None if it had one, or failed before.
-        cost: None if it was discarded.
-        reload_s: wall seconds before it of loads that the run had made before it was resumed.
-    """
-
     number: int
     host: str = ""
-    plan: Plan | None = None
-    cost: EpochCost | None = None
-    reload_s: float = 0.0
+    plan: Plan | None = None  # made by it; None if it had one, or failed before
+    cost: EpochCost | None = None  # None if it was discarded
+    reload_s: float = 0.0  # spent before it on loads that the run had made before it was resumed
 
 
 def run_epoch(order: EpochOrder, tools: EpochTools, run: RunDirectory, *, failure: str = "") -> EpochDone | None:
-    """Measure one epoch and write it, with `plan.json` and `pilot.json` if it has a pilot; None if the user ended it.
+    """Measure one epoch and write it; None if the user ended it.
 
     With `failure` it cannot be measured and is written as discarded, for this reason. Errors that would be the same in
     every epoch are raised; other failures discard the epoch.
@@ -79,8 +56,6 @@ def run_epoch(order: EpochOrder, tools: EpochTools, run: RunDirectory, *, failur
 
 
 class _Running:
-    """One epoch while it runs; `plan` changes once, when the pilot has made it."""
-
     def __init__(self, order: EpochOrder, tools: EpochTools, run: RunDirectory) -> None:
         self.order = order
         self.tools = tools
@@ -138,7 +113,6 @@ class _Running:
         return plan
 
     def _plan(self, epoch: Epoch, first: Plan) -> Plan:
-        """Make the plan from pilots and from what an epoch costs here, and write it."""
         # The pilot's phase holds only its warm-up so far, which takes as long as an epoch's own.
         begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "readiness", "pilot"))
         pilots = self._pilot(epoch, first)
@@ -153,7 +127,6 @@ class _Running:
         return plan
 
     def _pilot(self, epoch: Epoch, first: Plan) -> dict[str, CellPilot]:
-        """Measure every cell that reads in a closed loop, to choose its slices."""
         pilots, curves = {}, {}
         longest_ns = pilot_slice_max_ns(budget_s=first.budget_s, cells=len(first.cells), turns=first.turns)
         pilot_s = max(1.0, min(_PILOT_S, min(_PILOTS_S, 0.1 * first.budget_s) / len(first.cells)))

@@ -1,7 +1,6 @@
 """Load your own data, from a dump or a running server, not by a script's `prepare` (docs/reference/data.md).
 
-A running server is only read, in one transaction. The result is a dump in mydumper's layout in the cache, which every
-arm loads.
+A running server is only read, in one transaction, into a dump in mydumper's layout in the cache.
 """
 
 import gzip
@@ -41,7 +40,6 @@ from bakeoff.spec.server_name import is_url, url_database, url_password
 from bakeoff.stats.progress import Listener
 
 _SERVER_GONE = frozenset({1053, *range(2000, 2100)})
-"""Errors of a server that stops, and the client's own."""
 # For the largest rows and for functions that the binary log would refuse; both settings end with the server.
 _WHILE_LOADING = ("max_allowed_packet = 1073741824", "log_bin_trust_function_creators = 1")
 
@@ -56,7 +54,6 @@ class OwnData:
 
 
 def own_data(text: str) -> OwnData:
-    """Parse the value of `--data`."""
     if not is_url(text):
         source = str(Path(text).absolute())
         databases = databases_in(source)
@@ -94,7 +91,6 @@ def load_dump(
     threads: int,
     kept: KeptLoad | None = None,
 ) -> Loaded:
-    """Load the arm's dump into its server. With `kept` an interrupted load continues."""
     source, label = setup.arm.data.source, setup.arm.label
     dump = read_dump(source)
     # A database that the dump creates has the character set that the dump says.
@@ -133,7 +129,6 @@ def load_dump(
 
 
 def databases_of(server: Server) -> tuple[str, ...]:
-    """Return the databases that have tables, without the server's own."""
     rows = server.query(
         f"SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type IN {TABLE_TYPES} ORDER BY 1"
     )
@@ -141,25 +136,16 @@ def databases_of(server: Server) -> tuple[str, ...]:
 
 
 def check_source(study: Study) -> None:
-    """Check that each dump exists and holds the database that the study measures."""
-    for arm in study.arms:
-        source = arm.data.source
-        databases = () if not source or is_url(source) else databases_in(source)
-        if databases and study.database not in databases:
-            raise SpecError(
-                f"data {source}: it contains {', '.join(databases)}, but the study measures {study.database}.",
-                hint=f"Write --database {databases[0]} (`database:` in a study file).",
-                field=("database",),
-            )
+    for source in dict.fromkeys(arm.data.source for arm in study.arms):
+        if source and not is_url(source) and (databases := databases_in(source)):
+            require_database(study, source, databases)
 
 
-def check_databases(study: Study, loaded: Loaded) -> None:
-    """Check that the load filled the database that the study measures."""
-    if study.database not in loaded.databases:
-        there = ", ".join(loaded.databases) or "no database"
+def require_database(study: Study, source: str, there: Sequence[str]) -> None:
+    if study.database not in there:
         raise SpecError(
-            f"data {study.baseline.data.source}: it fills {there}, but the study measures {study.database}.",
-            hint=f"Write --database {(*loaded.databases, 'NAME')[0]} (`database:` in a study file).",
+            f"data {source}: it contains {', '.join(there) or 'no database'}, but the study measures {study.database}.",
+            hint=f"Write --database {(*there, 'NAME')[0]} (`database:` in a study file).",
             field=("database",),
         )
 
@@ -181,6 +167,15 @@ _BINARY = re.compile(
 )
 # Not DEFAULT_GENERATED: MySQL writes that for a default that is an expression.
 _GENERATED = re.compile(r"\b(virtual|stored|persistent)\b", re.IGNORECASE)
+_ROUTINES = (
+    "SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = %s "
+    "AND routine_type IN ('PROCEDURE', 'FUNCTION') ORDER BY 1, 2",
+    "SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = %s",
+)
+_TRIGGERS = (
+    "SELECT 'TRIGGER', trigger_name FROM information_schema.triggers WHERE trigger_schema = %s "
+    "ORDER BY event_object_table, action_timing, event_manipulation, action_order"
+)
 
 
 def sources_of(study: Study) -> list[str]:
@@ -188,16 +183,12 @@ def sources_of(study: Study) -> list[str]:
 
 
 def with_expected_sizes(study: Study, passwords: Mapping[str, str]) -> Study:
-    """Ask the running servers that supply data for its size, and return the study with it."""
     sizes = {source: _server(source, passwords).data_bytes(url_database(source)) for source in sources_of(study)}
     return _with_data(study, {source: {"source_bytes": size} for source, size in sizes.items()})
 
 
 def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str], stop: threading.Event) -> Study:
-    """Dump every running server that supplies data, and return the study with the dumps in their place.
-
-    `passwords` are by the study's `source`. KeyboardInterrupt if `stop` was set.
-    """
+    """Dump every running server that supplies data, and return the study with the dumps in their place."""
     taken: dict[str, dict[str, Any]] = {}
     for source in sources_of(study):
         folder = cache_root() / "dumps" / f"{url_database(source)}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
@@ -238,7 +229,6 @@ def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:
 
 
 def dump_database(server: RemoteServer, database: str, folder: Path, listener: Listener, stop: threading.Event) -> None:
-    """Dump a database into an empty folder. KeyboardInterrupt if `stop` was set."""
     total = server.data_bytes(database)
 
     def report(done: int) -> None:
@@ -255,26 +245,12 @@ def dump_database(server: RemoteServer, database: str, folder: Path, listener: L
         connection.close()
 
 
-@dataclass(frozen=True)
-class _Column:
-    name: str
-    kind: str
-
-    @property
-    def selected(self) -> str:
-        return f"{quoted(self.name)} + 0e0" if self.kind == "float" else quoted(self.name)
-
-    @property
-    def literal(self) -> Callable[[bytes | None], bytes]:
-        if _BINARY.fullmatch(self.kind):
-            return lambda value: b"NULL" if value is None else b"0x" + value.hex().encode() if value else b"''"
-        if self.kind in _NUMBERS:
-            return lambda value: b"NULL" if value is None else value
-        return lambda value: b"NULL" if value is None else b"'" + _escaped(value) + b"'"
-
-
-def _escaped(value: bytes) -> bytes:
-    return value.replace(b"\\", b"\\\\").replace(b"'", b"\\'") if b"\\" in value or b"'" in value else value
+def _literal(kind: str) -> Callable[[bytes], bytes]:
+    if _BINARY.fullmatch(kind):
+        return lambda value: b"0x" + value.hex().encode() if value else b"''"
+    if kind in _NUMBERS:
+        return bytes
+    return lambda value: b"'" + value.replace(b"\\", b"\\\\").replace(b"'", b"\\'") + b"'"
 
 
 @dataclass
@@ -286,7 +262,10 @@ class _Dumper:
     done_bytes: int = field(default=0, init=False)
 
     def run(self, note: Callable[[str], None]) -> None:
-        self._begin()
+        self.connection.lift_limits()
+        self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        self._run(f"USE {quoted(self.database)}")
         ((_, create, *_),) = self._texts(f"SHOW CREATE DATABASE {quoted(self.database)}")
         self._write("-schema-create", [create.replace("CREATE DATABASE", "CREATE DATABASE IF NOT EXISTS", 1)])
         kinds = self._texts(
@@ -295,23 +274,19 @@ class _Dumper:
             self.database,
         )
         tables = [(name, engine) for name, kind, engine in kinds if kind in TABLE_TYPES]
-        views = [name for name, kind, _ in kinds if kind == "VIEW"]
         if other := [name for name, kind, _ in kinds if kind == "SEQUENCE"]:
             note(f"sequences are left out of the data: {', '.join(other)}")
         if apart := [name for name, engine in tables if engine != "InnoDB"]:
             note(f"tables that are not InnoDB's may have changed while they were read: {', '.join(apart)}")
         for number, (table, _) in enumerate(tables):
-            self._table(number, table)
-        self._views(views)
-        self._routines()
-        self._triggers()
+            # The rollback releases the locks from reading this table.
+            self._run("SAVEPOINT before_table")
+            self._table(f".{number:05}", table)
+            self._run("ROLLBACK TO SAVEPOINT before_table")
+        self._views([name for name, kind, _ in kinds if kind == "VIEW"])
+        self._programs("-schema-post", *_ROUTINES)
+        self._programs("-schema-triggers", _TRIGGERS)
         self.connection.rollback()
-
-    def _begin(self) -> None:
-        self.connection.lift_limits()
-        self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        self._run(f"USE {quoted(self.database)}")
 
     def _run(self, sql: str) -> None:
         with self.connection.cursor() as cursor:
@@ -341,35 +316,32 @@ class _Dumper:
                 for statement in statements:
                     file.write(f"{statement}\n{_DELIMITER}\n".encode())
 
-    def _table(self, number: int, table: str) -> None:
-        # The rollback below releases the locks from reading this table.
-        self._run("SAVEPOINT before_table")
+    def _table(self, file_name: str, table: str) -> None:
         ((_, create, *_),) = self._texts(f"SHOW CREATE TABLE {quoted(table)}")
-        self._write(f".{number:05}-schema", [create])
+        self._write(f"{file_name}-schema", [create])
         described = self._texts(
             "SELECT column_name, data_type, extra FROM information_schema.columns "
             "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
             self.database,
             table,
         )
-        columns = [_Column(name, kind.lower()) for name, kind, extra in described if not _GENERATED.search(extra)]
+        columns = {name: kind.lower() for name, kind, extra in described if not _GENERATED.search(extra)}
         if columns:
-            with self._file(f".{number:05}") as file:
+            with self._file(file_name) as file:
                 self._rows(table, columns, file)
-        self._run("ROLLBACK TO SAVEPOINT before_table")
 
-    def _rows(self, table: str, columns: Sequence[_Column], file: Any) -> None:  # noqa: ANN401 — a file of bytes
-        names = ", ".join(quoted(column.name) for column in columns)
-        insert = f"INSERT INTO {quoted(table)} ({names}) VALUES\n".encode()
-        literals = [column.literal for column in columns]
+    def _rows(self, table: str, columns: Mapping[str, str], file: Any) -> None:  # noqa: ANN401 — a file of bytes
+        insert = f"INSERT INTO {quoted(table)} ({', '.join(map(quoted, columns))}) VALUES\n".encode()
+        selected = (quoted(name) + (" + 0e0" if kind == "float" else "") for name, kind in columns.items())
+        literals = [_literal(kind) for kind in columns.values()]
         pending: list[bytes] = []
         size = 0
-        selected = ", ".join(each.selected for each in columns)
-        for rows in self.connection.raw_rows(f"SELECT {selected} FROM {quoted(table)}"):
+        for rows in self.connection.raw_rows(f"SELECT {', '.join(selected)} FROM {quoted(table)}"):
             for row in rows:
-                text = b"(" + b",".join([literal(value) for literal, value in zip(literals, row, strict=True)]) + b")"
-                pending.append(text)
-                size += len(text)
+                values = zip(literals, row, strict=True)
+                text = b",".join([b"NULL" if value is None else literal(value) for literal, value in values])
+                pending.append(b"(" + text + b")")
+                size += len(pending[-1])
                 if size >= _INSERT_BYTES:
                     file.write(insert + b",\n".join(pending) + b";\n")
                     self.done_bytes += size
@@ -395,40 +367,17 @@ class _Dumper:
         self._write(".views-schema", stand_ins)
         self._write("-schema-view", statements)
 
-    def _routines(self) -> None:
+    def _programs(self, file_name: str, *queries: str) -> None:
+        """Write routines, events or triggers, each in the SQL mode and collation of the session that created it."""
         statements = []
-        routines = self._texts(
-            "SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = %s "
-            "AND routine_type IN ('PROCEDURE', 'FUNCTION') ORDER BY 1, 2",
-            self.database,
-        )
-        events = self._texts(
-            "SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = %s", self.database
-        )
-        for kind, name in [*routines, *events]:
-            (row,) = self._texts(f"SHOW CREATE {kind} {quoted(name)}")
-            _, mode, *rest = row
-            if kind == "EVENT":
-                rest = rest[1:]  # the time zone
-            statements += self._with_session(f"{kind.lower()} {name}", rest[0], mode, rest[2])
-        self._write("-schema-post", statements)
-
-    def _triggers(self) -> None:
-        statements = []
-        for (name,) in self._texts(
-            "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = %s "
-            "ORDER BY event_object_table, action_timing, event_manipulation, action_order",
-            self.database,
-        ):
-            ((_, mode, create, _, collation, *_),) = self._texts(f"SHOW CREATE TRIGGER {quoted(name)}")
-            statements += self._with_session(f"trigger {name}", create, mode, collation)
-        self._write("-schema-triggers", statements)
-
-    def _with_session(self, what: str, create: str, mode: str, collation: str) -> list[str]:
-        """Wrap a routine in the SQL mode and collation of the session that created it."""
-        if not create:
-            raise SpecError(
-                f"data: the account may not read {what} of {self.database}.",
-                hint="Grant it SHOW_ROUTINE or SELECT on mysql.proc, EVENT and TRIGGER; or dump without them yourself.",
-            )
-        return [f"SET sql_mode = '{mode}', collation_connection = {collation}", create]
+        for kind, name in [each for query in queries for each in self._texts(query, self.database)]:
+            ((_, mode, *rest),) = self._texts(f"SHOW CREATE {kind} {quoted(name)}")
+            create, _, collation, *_ = rest[1:] if kind == "EVENT" else rest  # without the time zone
+            if not create:
+                raise SpecError(
+                    f"data: the account may not read {kind.lower()} {name} of {self.database}.",
+                    hint="Grant it SHOW_ROUTINE or SELECT on mysql.proc, EVENT and TRIGGER; or dump without them "
+                    "yourself.",
+                )
+            statements += [f"SET sql_mode = '{mode}', collation_connection = {collation}", create]
+        self._write(file_name, statements)

@@ -1,11 +1,10 @@
 """Resume a run that was killed: finished epochs count as they are and are not measured again.
 
-The data is loaded again from the same seeds, because snapshots end with the process that made them. Loads of your own
-data are kept (`bakeoff.run.kept_loads`). That time is not taken from the budget twice. The plan, its slice lengths and
-the memory of the servers stay as they were.
+The data is loaded again from the same seeds, except kept loads of your own data. That time is not taken from the
+budget twice. The plan and the memory of the servers stay as they were.
 
 A run is extended when its end is no longer the one fixed beforehand: it went on after its answer was reported, or its
-budget was changed. Its end was then chosen with results in sight. That is kept in the run directory for a later resume.
+budget was changed. Its end was then chosen with results in sight, which the run directory keeps for a later resume.
 """
 
 import errno
@@ -39,51 +38,25 @@ _SETUPS_FILE, _SOURCES_FILE = "setups.json", "sources.json"
 
 @dataclass(frozen=True)
 class Before:
-    """What an interrupted run already has, besides its finished epochs.
-
-    Attributes:
-        plan: None if it is new, or was killed before there was one.
-        used_s: wall seconds of the budget that went into it.
-        versions: of the servers that were measured, by arm.
-    """
-
-    plan: Plan | None
-    used_s: float
-    versions: Mapping[str, str]
+    plan: Plan | None  # None if it is new, or was killed before there was one
+    used_s: float  # wall seconds of the budget that went into it
 
 
 def read_before(run: RunDirectory) -> Before:
-    # A discarded epoch may have none, because its servers did not start.
-    variables: dict[str, dict[str, str]] = next(filter(None, map(run.variables, run.finished_epochs())), {})
-    return Before(
-        plan=run.read("plan.json", Plan),
-        used_s=loading_seconds(run.builds().values()) + _measuring_s(run),
-        versions={arm: values["version"] for arm, values in variables.items() if "version" in values},
-    )
-
-
-def _measuring_s(run: RunDirectory) -> float:
-    """Wall seconds of the epochs; hosts measure at the same time, each one epoch after another."""
     by_host: defaultdict[str, float] = defaultdict(float)
     for outcome in map(run.outcome, run.finished_epochs()):
         by_host[outcome.host] += outcome.wall_s
-    return max(by_host.values(), default=0.0)
+    measuring_s = max(by_host.values(), default=0.0)
+    return Before(run.read("plan.json", Plan), loading_seconds(run.builds().values()) + measuring_s)
 
 
 def budget_began(run: RunDirectory, before: Before, began: float) -> float:
-    """Return the `time.monotonic()` at which the budget began, once everything is loaded.
-
-    A resumed run began as long ago as everything in it took: repeated loads count once, loads that were missing count
-    too. `before` is what it held before loading, `began` when loading began.
-    """
+    """Return the `time.monotonic()` at which the budget began; loads that a resumed run repeats count once."""
     return time.monotonic() - read_before(run).used_s if before.used_s else began
 
 
 def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
-    """Return the run's study, with another budget if one is given, and with the builds of its plan.
-
-    SpecError if the study of a file that was named too (`asked`) is another one.
-    """
+    """Return the run's study, with another budget if one is given. SpecError unless it is the one `asked` for."""
     study = run.study()
     if asked is not None:
         asked = _as_begun(resolved(asked), study)
@@ -140,7 +113,6 @@ def _with_what_is_kept(error: BaseException, run: RunDirectory, again: str) -> B
 
 
 def check_machine(run: RunDirectory) -> None:
-    """Refuse to mix epochs of two machines, or of one machine and a cluster's nodes."""
     if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
         raise ResultsError(
             f"run {run.name} was measured on the nodes of a cluster.", hint=f"bakeoff run --ray --resume {run.name}"
@@ -156,37 +128,15 @@ def check_machine(run: RunDirectory) -> None:
         )
 
 
-def versions_of(setups: Iterable[ArmSetup]) -> dict[str, str]:
-    """Return the version of each arm's binaries, or what a running server says of itself now."""
-    found = {}
-    for setup in setups:
-        if setup.installation:
-            found[setup.arm.name] = setup.installation.version_text
-        elif setup.remote and (version := setup.remote.variables().get("version")):
-            found[setup.arm.name] = version
-    return found
-
-
-def check_versions(before: Before, versions: Mapping[str, str]) -> None:
-    """Refuse to mix epochs of two server versions: `mysql:8.0` may mean a newer one today."""
-    for arm, version in versions.items():
-        measured = before.versions.get(arm)
-        # A server appends suffixes: `8.0.15-log`.
-        if measured and parse_version(measured) != parse_version(version):
-            raise ResultsError(
-                f"arm {arm} was measured as version {measured}, and its server is {version} now.",
-                hint="Start a new run.",
-            )
-
-
 def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ()) -> dict[str, str]:
-    """Hash each arm's binary and options, without those to leave out; running servers have none."""
     found = {}
     for setup in setups:
         if setup.installation and setup.settings:
             options = sorted({**setup.settings.options, **setup.settings.init_options}.items())
             counted = [(name, value) for name, value in options if name not in leave_out]
             found[setup.arm.name] = sha256(repr((setup.installation.sha256, counted)).encode()).hexdigest()
+        elif setup.remote and (version := setup.remote.variables().get("version")):
+            found[setup.arm.name] = str(parse_version(version))  # without suffixes: 8.0.15-log
     return found
 
 
@@ -196,7 +146,7 @@ def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
     for arm, now in digests.items():
         if measured and kept.get(arm, now) != now:
             raise ResultsError(
-                f"arm {arm} was measured with another binary or other options than its server has now.",
+                f"arm {arm} was measured with another version, binary or options than its server has now.",
                 hint="Start a new run.",
             )
         kept[arm] = now
@@ -206,7 +156,9 @@ def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
 def check_sources(run: RunDirectory, study: Study) -> None:
     """Refuse to mix epochs of two scripts, captures or dumps of one name; write down what is new."""
     kept = (run.read(_SOURCES_FILE, dict[str, str]) or {}) if run.finished_epochs() else {}
-    for source, now in _digests(study):
+    dumps = {arm.data.source for arm in study.arms if arm.data.source}
+    found = {source: dump_digest(source) for source in dumps if Path(source).exists()}  # a cluster's nodes may have it
+    for source, now in (script_digests(study) | found).items():
         if kept.setdefault(source, now) != now:
             raise ResultsError(
                 f"run {run.name}: {source} has changed since its epochs were measured.",
@@ -217,16 +169,12 @@ def check_sources(run: RunDirectory, study: Study) -> None:
 
 
 def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) -> Before:
-    """Read what the run holds, after checking that servers and sources are those of its finished epochs."""
-    before = read_before(run)
-    check_versions(before, versions_of(setups))
     check_setups(run, setup_digests(setups))
     check_sources(run, study)
-    return before
+    return read_before(run)
 
 
 def script_digests(study: Study) -> dict[str, str]:
-    """Hash every script and capture of the study that is the user's own file, by path."""
     found = {}
     for script in dict.fromkeys(workload.script for workload in study.workloads):
         if Path(script).is_file():
@@ -235,15 +183,7 @@ def script_digests(study: Study) -> dict[str, str]:
     return found
 
 
-def _digests(study: Study) -> Iterator[tuple[str, str]]:
-    yield from script_digests(study).items()
-    for source in dict.fromkeys(arm.data.source for arm in study.arms):
-        if source and Path(source).exists():  # on a cluster it may exist on the nodes only
-            yield source, dump_digest(source)
-
-
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:
-    """Store what every server is given, so that a resumed run gives the same."""
     run.write_json(_MEMORY_FILE, asdict(share))
 
 
@@ -252,11 +192,7 @@ def kept_memory(run: RunDirectory) -> MemoryShare | None:
 
 
 def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
-    """Store why a run is extended, if its end is no longer the one fixed beforehand.
-
-    Call it before a further epoch is measured, while the last analysis is still in the directory. `goes_on` if further
-    epochs will be measured; without them a run that its budget ended stays as it was.
-    """
+    """Store why a run is extended, before a further epoch is measured. `goes_on` if further epochs will be measured."""
     begun_s, analysis = run.study().budget_s, run.read("analysis.json", Analysis)
     if analysis is not None:
         if not goes_on and analysis.stopped is Stop.BUDGET:

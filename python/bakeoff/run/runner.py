@@ -1,8 +1,4 @@
-"""Run a whole study: install, load, plan, epochs until the stopping rule ends it, analysis.
-
-`run_study` prepares, `bakeoff.run.study_run` gives out epochs to its hosts (here to this machine), and
-`bakeoff.run.one_epoch` runs one of them. Everything is written to the run directory as it happens.
-"""
+"""Run a whole study: install, load, plan, epochs until the stopping rule ends it, analysis."""
 
 import contextlib
 import math
@@ -35,46 +31,34 @@ from bakeoff.spec import Study
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 
-LOADING_SHARE = 0.5
-"""Stop loading more builds once loading has used this share of the budget."""
+LOADING_SHARE = 0.5  # stop loading more builds once loading has used this share of the budget
 
 
 class AfterVerdict(Protocol):
-    """What is done once the verdicts are written, such as explaining them."""
+    """What is done once the verdicts are written, such as explaining them; `load` is called if anything is measured.
+
+    `only`: the run is finished and nothing else is measured; `command` does only this.
+    """
 
     @property
-    def only(self) -> bool:
-        """Whether the run is finished and nothing else is measured."""
-
+    def only(self) -> bool: ...
     @property
-    def command(self) -> str:
-        """The command that does only this."""
-
-    def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-        """Do it, and return the run's analysis. Call `load` if anything is measured."""
+    def command(self) -> str: ...
+    def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis: ...
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a run was asked for.
-
-    Attributes:
-        command_line: for the manifest.
-        passwords: of running servers by arm name, of servers whose data is taken by the data's source.
-        resume: a run to continue; its finished epochs count.
-        after_verdict: called once the verdicts are written.
-    """
-
     command_line: Sequence[str]
     passwords: Mapping[str, str] = field(default_factory=dict)
-    resume: RunDirectory | None = None
+    resume: RunDirectory | None = None  # a run to continue; its finished epochs count
     after_verdict: AfterVerdict | None = None
 
 
 def run_study(
     study: Study, runs_root: Path, asked: Invocation, *, listener: Listener, stop: threading.Event
 ) -> tuple[RunDirectory, Analysis]:
-    """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
+    """Run a study to its end, or until `stop` is set.
 
     No server is left behind in any case. A new run without a finished epoch leaves no directory, unless loads of your
     own data are kept for it. KeyboardInterrupt if `stop` was set before an epoch was finished.
@@ -118,7 +102,7 @@ def run_study(
                 tools = loading()
                 begin = budget_began(run, before, begin)
                 before_epochs(tools, run)
-                machine = ThisMachine(tools, run, joining(share, loader, run, before))
+                machine = ThisMachine(tools, run, joining(share, loader, run))
                 for arms in range(len(initial_study.arms), len(study.arms)):  # that joined before it was resumed
                     machine.join(study.with_arms(study.arms[: arms + 1]))
                 analysis = StudyRun(
@@ -141,7 +125,6 @@ def run_study(
 
 
 def _checked(study: Study, asked: Invocation, listener: Listener, stop: threading.Event) -> Study:
-    """Take the data of running servers, and refuse what cannot be measured here."""
     if asked.resume is not None:
         check_machine(asked.resume)
     else:
@@ -153,7 +136,6 @@ def _checked(study: Study, asked: Invocation, listener: Listener, stop: threadin
 
 
 def begin_notes(study: Study, listener: Listener) -> None:
-    """Say what a run leaves out, and who disturbs it."""
     for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
         listener.note(sentence)
     if study.client:
@@ -170,10 +152,7 @@ def load(
     host: str = "",
     client: ClientHost | None = None,
 ) -> EpochTools:
-    """Load all data on this machine, and close the loader's engine: every epoch starts a new one.
-
-    Builds after the first are loaded within `limit_s` wall seconds. `host` is this machine's name in a cluster.
-    """
+    """Load all data on this machine, builds after the first within `limit_s`, and close the loader's engine."""
     measured = bool(loader.run.read("plan.json", Plan) or loader.run.finished_epochs())
     snapshots = loader.load_all(setups, limit_s=limit_s)
     for setup in setups:
@@ -189,11 +168,9 @@ def load(
 
 
 def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
-    """Let every feature do what it does between loading and the first epoch."""
     for feature in features.parts("before_epochs"):
         feature.before_epochs(tools, run)
 
 
 def builds_of(tools: EpochTools) -> int:
-    """Return the number of builds that were loaded."""
     return max((build + 1 for _, build in tools.snapshots), default=tools.study.builds)

@@ -25,7 +25,7 @@ from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.resume import Before, note_extension, stop_reason
+from bakeoff.run.resume import note_extension, stop_reason
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.analysis import analyse, comparisons_so_far
@@ -33,9 +33,8 @@ from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Stop
 from bakeoff.stats.progress import Listener
-from bakeoff.stats.question import rule_of
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
-from bakeoff.stats.stopping import Decision, Progress
+from bakeoff.stats.stopping import Decision, Progress, rule_of
 
 # Repeatedly discarded epochs are not bad luck; in a bisection, builds next to a broken one may be broken too.
 _DISCARDED_IN_A_ROW, _DISCARDED_JOINED = 2, 5
@@ -45,39 +44,27 @@ _DECIDE_S = 1.0
 class Hosts(Protocol):
     """Where epochs are measured: one at a time a host."""
 
-    def free(self) -> int:
-        """How many epochs could begin now."""
-
-    def busy(self) -> bool:
-        """Whether there is anything to wait for."""
-
-    def begin(self, order: EpochOrder) -> None:
-        """Give an epoch to a host that is free."""
-
-    def wait(self) -> EpochDone | None:
-        """Wait for the next epoch that ends and is written; None if hosts have become free meanwhile.
-
-        Interrupted if the user ended the run.
-        """
-
-    def leave_out(self, host: str) -> bool:
-        """Give a host that fails no further epochs; whether others are left."""
+    def free(self) -> int: ...  # how many epochs could begin now
+    def busy(self) -> bool: ...  # whether there is anything to wait for
+    def begin(self, order: EpochOrder) -> None: ...
+    def wait(self) -> EpochDone | None: ...  # for the next epoch that ends; None if hosts have become free meanwhile
+    def leave_out(self, host: str) -> bool: ...  # give a host that fails no further epochs; whether others are left
 
 
 class Joining(Protocol):
-    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms."""
+    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms.
 
-    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
-        """Install the study's last arm; return the tools with it."""
+    `with_arm` installs the study's last arm. `load` loads what arms lack of a build, and returns why one cannot be
+    loaded, and seconds of repeated loads.
+    """
 
-    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
-        """Load what these arms lack of a build; return why one cannot be loaded, and seconds of repeated loads."""
+    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools: ...
+    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]: ...
 
 
-def joining(share: MemoryShare, loader: Loader, run: RunDirectory, before: Before) -> Joining | None:
-    """Return how arms join the loader's study; None if its question adds none."""
+def joining(share: MemoryShare, loader: Loader, run: RunDirectory) -> Joining | None:
     module = features.part(loader.study.question.kind, "added_arms")
-    found: Joining | None = module and module.Joining(share.memory, loader, run, before, set(run.builds()))
+    found: Joining | None = module and module.Joining(share.memory, loader, run, set(run.builds()))
     return found
 
 
@@ -116,7 +103,6 @@ class ThisMachine:
         return False
 
     def join(self, study: Study) -> None:
-        """Install the study's last arm. If that fails its epochs are discarded; its data is loaded when needed."""
         assert self._joining
         try:
             self._tools = self._joining.with_arm(self._tools, study)
@@ -129,26 +115,17 @@ class ThisMachine:
 
 @dataclass
 class StudyRun:
-    """The loop over epochs, and what it has learnt so far.
-
-    Attributes:
-        begin: `time.monotonic()` at which the budget began.
-        join: gives an arm that has joined the study to the hosts; None if no arms join.
-        plan: None until the first epoch has measured its pilot.
-        history: finished epochs of a resumed run, valid and discarded, ascending.
-    """
-
     study: Study
     run_directory: RunDirectory
     hosts: Hosts
     listener: Listener
     stop: threading.Event
-    begin: float
+    begin: float  # `time.monotonic()` at which the budget began
     builds: int
     at_once: int
-    join: Callable[[Study], None] | None = None
-    plan: Plan | None = None
-    history: InitVar[Iterable[EpochData]] = ()
+    join: Callable[[Study], None] | None = None  # gives an arm that has joined the study to the hosts
+    plan: Plan | None = None  # None until the first epoch has measured its pilot
+    history: InitVar[Iterable[EpochData]] = ()  # finished epochs of a resumed run, ascending
 
     def __post_init__(self, history: Iterable[EpochData]) -> None:
         self._rule = rule_of(self.study)
@@ -171,8 +148,7 @@ class StudyRun:
     def run(self) -> Analysis:
         """Measure epochs until the stopping rule ends it; the analysis is written before returning.
 
-        Epochs in flight then are waited for and count, because leaving out the slow ones would be a choice. RunInvalid
-        if no epoch can be used, KeyboardInterrupt if the user ends it before one is finished.
+        Epochs in flight then are waited for and count, because leaving out the slow ones would be a choice.
         """
         self._kinds = kinds_of(self.run_directory.machines())
         decision = self._decide() if self.plan and self._resumed else None
@@ -215,10 +191,7 @@ class StudyRun:
         directory.write_json("wall.json", wall_time(directory.builds(), outcomes))
         return analysis
 
-    # ---- one epoch ---------------------------------------------------------------------------------------------
-
     def _may_begin(self) -> bool:
-        """Whether a host is free, and the next epoch need not wait for what earlier ones find out."""
         if not self.hosts.free():
             return False
         in_flight = len(self._given) - self._finished
@@ -228,7 +201,6 @@ class StudyRun:
         return settled or len(self._given) < PILOT_EPOCHS
 
     def _begin_epoch(self, decision: Decision | None) -> None:
-        """Draw the next epoch and give it to a host; without a decision everything is measured."""
         if decision and decision.joins and self.plan:
             self._join(self.plan, decision.joins)
         number = next(number for number in self._numbers if number not in self._given)
@@ -259,10 +231,6 @@ class StudyRun:
         self.run_directory.write_json("study.json", begun.with_arms(self.study.arms))
 
     def _take(self, done: EpochDone) -> Decision | None:
-        """Count an epoch that has ended, and ask the stopping rule.
-
-        RunInvalid if its host has had to discard epochs again and again, and there is no other.
-        """
         data = self.run_directory.load_epoch(done.number, whole=False)
         self._count(data)
         self.begin += done.reload_s  # what was loaded again counts once
@@ -289,8 +257,6 @@ class StudyRun:
         if data.valid:
             insort(self._estimates, epoch_estimates(data, baseline=self.study.baseline.name), key=attrgetter("epoch"))
         self._pilot = [*self._pilot, data.slices] if data.valid and self._finished <= PILOT_EPOCHS else []
-
-    # ---- after an epoch ----------------------------------------------------------------------------------------
 
     def _after_epoch(self, data: EpochData) -> Decision | None:
         """Ask the stopping rule and report where things stand. Returns None before the first plan.
@@ -321,10 +287,7 @@ class StudyRun:
         if len(self._pilot) == PILOT_EPOCHS == self._finished:
             slices = Frame.concat(self._pilot)
             note_other_bakeoffs(self.listener)
-            card = noise_card(estimates, self.study, self.plan, slices=slices)
-            self.listener.noise_card(card)
-            if sentence := self._rule.forecast(card, self.study, self.plan):
-                self.listener.note(sentence)
+            self.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
             if decision.stop is Stop.RUNNING and not (self._resumed or self.study.question.adds_arms):
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:
@@ -355,10 +318,7 @@ class StudyRun:
         )
 
     def _lengthen_slices(self, comparisons: Sequence[Comparison]) -> None:
-        """Double the slices of cells in which one arm's slice reaches into the next one's.
-
-        Both arms are as often first as second, so the ratio is right with either length, and the epochs stay.
-        """
+        """Double the slices of cells in which one arm's slice reaches into the next one's."""
         assert self.plan
         longer = with_longer_slices(self.plan, leaking_cells(comparisons, self.study.precision))
         changed = [cell for cell in longer.cells if cell != self.plan.cell(cell.name)]

@@ -12,7 +12,7 @@ from bakeoff.run.arms import download_reporter, prepare_arms
 from bakeoff.run.epoch import Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
-from bakeoff.run.resume import Before, check_setups, check_versions, setup_digests, versions_of
+from bakeoff.run.resume import check_setups, setup_digests
 from bakeoff.search.model import search_of
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Study
@@ -20,34 +20,25 @@ from bakeoff.spec import Study
 
 @dataclass(frozen=True)
 class Joining:
-    """What arms that join a study are prepared and loaded with.
-
-    Attributes:
-        loader: its engine is closed.
-        before: what the run had measured before it was resumed.
-        reloads: earlier loads that must be made again; removed once made.
-    """
+    """What arms that join a study are prepared and loaded with."""
 
     memory: ServerMemory
-    loader: Loader
+    loader: Loader  # its engine is closed
     run: RunDirectory
-    before: Before
-    reloads: set[str] = field(default_factory=set)
+    reloads: set[str] = field(default_factory=set)  # earlier loads that must be made again; removed once made
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
         """Install the study's last arm and return the tools with it."""
         alone = study.with_arms(study.arms[-1:])
         reporter = download_reporter(tools.listener, tools.stop)
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)
-        check_versions(self.before, versions_of(setups))
         check_setups(self.run, setup_digests(setups))
         return replace(tools, study=study, setups=(*tools.setups, *setups))
 
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
         """Load what these arms lack of a build into the tools' snapshots.
 
-        Returns why an arm cannot be loaded, which discards the epoch, and the wall seconds of repeated loads. Loads for
-        settings are removed after their epoch, since hardly any combination is measured twice.
+        Returns why an arm cannot be loaded, which discards the epoch, and the wall seconds of repeated loads.
         """
         needed = [setup for setup in tools.setups if setup.arm.name in arms]
         if search_of(tools.study).settings:

@@ -32,11 +32,7 @@ _BUDGET_MARGIN = 1.2  # over the smallest budget that gives a verdict
 def attribute_pairs(
     run: RunDirectory, study: Study, pairs: Sequence[tuple[str, str]], budget_s: float | None, options: RunOptions
 ) -> int:
-    """Search for every pair of arms, write the report again, and return the exit code.
-
-    Raises:
-        BakeoffError: no pair could be searched.
-    """
+    """Search for every pair of arms and write the report again; raise if no pair could be searched."""
     analysis = run.read("analysis.json", Analysis)
     assert analysis, "a run without a verdict is not explained"
     stop, failed = threading.Event(), 0

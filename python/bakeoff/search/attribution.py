@@ -6,7 +6,9 @@ defaults is one more setting, `server`, which only the contender itself has.
 """
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 from bakeoff.errors import SpecError
@@ -22,39 +24,17 @@ FOLDER = "explain/attribute"  # below the run directory that is explained: the r
 
 SETTINGS_MAX = 100
 
-# Variables whose default can change the speed of a workload, the likeliest first. Others are left out.
-_CAN_MATTER = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"innodb_(buffer_pool_size|flush_log_at_trx_commit|flush_method|doublewrite|log_file_size|redo_log_capacity)",
-        r"sync_binlog|log_bin|performance_schema|query_cache_(type|size)|innodb_adaptive_hash_index|thread_handling",
-        r"optimizer_switch|(sort|join|read|read_rnd)_buffer_size|tmp_table_size|max_heap_table_size|temptable_max_ram",
-        r"innodb_(change_buffering|flush_neighbors|io_capacity(_max)?|use_native_aio|checksum_algorithm|page_size)",
-        r"innodb_(max_dirty_pages_pct(_lwm)?|lru_scan_depth|adaptive_flushing\w*|page_cleaners|purge_\w+)",
-        r"innodb_log_(buffer_size|writer_threads|spin_\w+|wait_\w+|write_ahead_size|compressed_pages)",
-        r"innodb_(thread_concurrency|concurrency_tickets|spin_wait_\w+|sync_\w+|(read|write)_io_threads|fsync_\w+)",
-        r"innodb_(buffer_pool_(instances|chunk_size)|autoinc_lock_mode|deadlock_detect|stats_\w+|old_blocks_\w+)",
-        r"internal_tmp_mem_storage_engine|temptable_\w+|big_tables|optimizer_(?!trace)\w+|eq_range_index_dive_limit",
-        r"table_open_cache(_instances)?|table_definition_cache|innodb_open_files|thread_cache_size|thread_stack",
-        r"transaction_isolation|autocommit|binlog_\w+|gtid_mode|slow_query_log|general_log|long_query_time",
-        r"innodb_\w*(compression|read_ahead|undo_log_truncate|parallel_read_threads)\w*|histogram_\w+|use_stat_tables",
-        r"net_buffer_length|(query|range|transaction)_(alloc|prealloc)_(block_)?size|sql_mode|back_log",
-    )
-)
+_KNOWN = tomllib.loads(Path(__file__).with_name("can_matter.toml").read_text("utf-8"))["patterns"]
+_CAN_MATTER = [re.compile(pattern) for pattern in _KNOWN]
 
 
 class Attribution(Frozen):
-    """The settings in which two arms of a run differ.
-
-    Attributes:
-        settings: those that can be told apart; `server` is last if the binaries differ, too.
-        left_out: by reason, other settings that differ; they are part of `server`.
-    """
+    """The settings in which two arms of a run differ."""
 
     baseline: str
     contender: str
-    settings: tuple[Setting, ...]
-    left_out: dict[str, tuple[str, ...]] = {}
+    settings: tuple[Setting, ...]  # those that can be told apart; `server` is last if the binaries differ, too
+    left_out: dict[str, tuple[str, ...]] = {}  # by reason, other settings that differ; they are part of `server`
 
     def without(self, reasons: Mapping[str, str]) -> "Attribution":
         """Leave out settings for a reason, by factor."""
@@ -67,11 +47,7 @@ class Attribution(Frozen):
 
 
 def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[str, Mapping[str, str]]) -> Attribution:
-    """Find the settings in which two arms differ, by their global variables as far as these are known.
-
-    Raises:
-        SpecError: one of them was running already, or nothing differs.
-    """
+    """Find the settings in which two arms differ, by their global variables as far as these are known."""
     for arm in (baseline, contender):
         if arm.server.is_running:
             raise SpecError(
@@ -164,11 +140,7 @@ def _parts(arm: Arm, other: Arm, part: str) -> str:
 
 
 def _other_defaults(
-    pair: Study,
-    mine: Mapping[str, str],
-    theirs: Mapping[str, str],
-    known: set[str],
-    left_out: dict[str, list[str]],
+    pair: Study, mine: Mapping[str, str], theirs: Mapping[str, str], known: set[str], left_out: dict[str, list[str]]
 ) -> list[Setting]:
     """Find settings that nobody typed, that both servers know with different values, and that can matter."""
     baseline, contender = pair.arms
@@ -179,7 +151,8 @@ def _other_defaults(
         follows = each.origin is DifferenceOrigin.DECLARED and each.variable not in in_files
         if each.variable in known or follows:
             continue
-        rank = None if each.variable.startswith(off) else _rank(each.variable)
+        ranks = (at for at, known in enumerate(_CAN_MATTER) if known.fullmatch(each.variable))
+        rank = None if each.variable.startswith(off) else next(ranks, None)
         if each.baseline is None or each.contender is None:
             if rank is not None:
                 label = (baseline if each.contender is None else contender).label
@@ -200,10 +173,6 @@ def _other_defaults(
     return [setting for _, setting in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _rank(variable: str) -> int | None:
-    return next((at for at, known in enumerate(_CAN_MATTER) if known.fullmatch(variable)), None)
-
-
 def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
     """Return both values as an option takes them, without flags that only one server knows; None if nothing is left."""
     if name == "optimizer_switch":
@@ -219,11 +188,7 @@ def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
 
 
 def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget_s: float) -> Study:
-    """Return the study that searches these settings, in the cell with the largest difference that was claimed.
-
-    Raises:
-        SpecError: fewer than two settings differ.
-    """
+    """Return the study that searches these settings, in the cell with the largest difference that was claimed."""
     arms = {arm.name: arm for arm in study.arms}
     baseline, contender = arms[asked.baseline], arms[asked.contender]
     if len(asked.settings) < 2:

@@ -29,23 +29,15 @@ Values = Mapping[str, Sequence[float]]  # arm -> log ratios over the baseline, o
 
 @dataclass(frozen=True)
 class Believed:
-    """What is believed of the builds, or of the settings.
+    """What is believed of the builds, or of the settings."""
 
-    Attributes:
-        probabilities: that a build is the first bad one, or that a setting matters. effects: log ratio of each setting;
-        empty for builds. named: builds or settings found, by number, once the search has ended; () with `nothing`. Of
-        several builds only the last could be measured. whole: the log ratio to be explained. nothing: good and bad do
-        not differ by more than the target precision. to_confirm: settings to be named once the server with exactly
-        these has been measured.
-    """
-
-    probabilities: tuple[float, ...]
-    effects: tuple[float, ...]
-    named: tuple[int, ...] | None
-    whole: Estimate
-    nothing: bool = False
+    probabilities: tuple[float, ...]  # that a build is the first bad one, or that a setting matters
+    effects: tuple[float, ...]  # log ratio of each setting; empty for builds
+    named: tuple[int, ...] | None  # builds or settings found, by number, once the search has ended
+    whole: Estimate  # the log ratio to be explained
+    nothing: bool = False  # good and bad do not differ by more than the target precision
     beliefs: guilty.Beliefs | None = None
-    to_confirm: tuple[bool, ...] = ()
+    to_confirm: tuple[bool, ...] = ()  # settings to be named once exactly these were measured
 
 
 def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Believed | None:
@@ -77,13 +69,7 @@ def _of_builds(study: Study, search: Search, values: Values, without: Collection
     enough = len(of_builds[len(search.builds) - 1]) >= first_slow_build.EPOCHS_FIRST
     shown = enough and iv.excludes_zero(whole.interval)
     nothing = _is_nothing(bad, study)
-    return Believed(
-        tuple(probabilities.tolist()),
-        (),
-        () if nothing else named if shown else None,
-        whole,
-        nothing,
-    )
+    return Believed(tuple(probabilities.tolist()), (), () if nothing else named if shown else None, whole, nothing)
 
 
 def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Believed:
@@ -157,17 +143,13 @@ def _is_begun(study: Study, values: Values) -> bool:
 
 
 def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
-    """Return arms that could not be measured, or completed nothing.
-
-    `last_tried`: an epoch has finished since the last arm joined.
-    """
+    """Return arms that could not be measured; `last_tried`: an epoch has finished since the last arm joined."""
     tried = study.arms[2:] if last_tried else study.arms[2:-1]
     did_nothing = {name for name, own in values.items() if not own}  # a server that completes no event
     return {arm.name for arm in tried if not values.get(arm.name)} | (did_nothing - {study.arms[1].name})
 
 
 def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Collection[str] = ()) -> Arm:
-    """Choose the arm that the next epoch measures beside the baseline; it may be a new one."""
     if not _is_begun(study, values):
         return study.arms[1]
     search = search_of(study)
@@ -190,7 +172,6 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
 
 
 def subset(study: Study, arm: Arm) -> tuple[bool, ...]:
-    """Return which settings have their bad value on an arm."""
     bad, settings = study.arms[1], search_of(study).settings
     return tuple(arm.name == bad.name or each.is_bad(arm, bad) for each in settings)
 

@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.99
-"""Probability of the likeliest culprit at which measuring ends: recorded noise has longer tails than the model's."""
-
 EPOCHS_FIRST = 3  # epochs of the last build, by which the size of the regression and the noise are first known
 Values = Mapping[int, Sequence[float]]  # build -> its epochs' log ratios over build 0
 
@@ -44,10 +42,7 @@ def posterior(values: Values, builds: int) -> NDArray[np.float64]:
 
 
 def culprits(probabilities: NDArray[np.float64], *, without: Collection[int] = ()) -> tuple[int, ...] | None:
-    """Return the first slow build once it is likely enough, else None.
-
-    Builds `without` a measurement just before it may be the culprit as well.
-    """
+    """Return the first slow build once it is likely enough, and builds `without` a measurement just before it."""
     last = int(probabilities.argmax())
     while last in without:
         last += 1
@@ -58,11 +53,7 @@ def culprits(probabilities: NDArray[np.float64], *, without: Collection[int] = (
 
 
 def next_build(probabilities: NDArray[np.float64], *, without: Collection[int] = ()) -> int:
-    """Return the build whose next epoch is expected to be most informative about the culprit.
-
-    The information of a value is symmetric and concave in the probability that its build is slow, so it is the build
-    that is as likely slow as not.
-    """
+    """Return the build whose epoch tells most: as likely slow as not, as information is concave in that probability."""
     uneven = np.abs(np.cumsum(probabilities) - 0.5)
     # The last build shows the difference alone, which is the next question when no other can be measured.
     uneven[[0, *without]], uneven[-1] = 2.0, 1.0

@@ -27,8 +27,7 @@ GUILTY_EXPECTED = 2.0  # options that are expected to matter before anything is 
 SMALL_SHARE = 0.1  # share of the whole difference below which effects are not looked for
 GUILTY_MAX = 8  # most options of one set
 
-_NOISE, _NOISE_EPOCHS = 0.01, 2.0
-"""Standard deviation of an epoch before anything is known about this machine, and how many epochs that is worth."""
+_NOISE, _NOISE_EPOCHS = 0.01, 2.0  # standard deviation assumed before anything is measured, and its worth in epochs
 _BEAM = 60  # sets from which others are made
 _KEPT = 3000
 _ROUNDS = GUILTY_MAX
@@ -39,21 +38,13 @@ Design = Sequence[Sequence[bool]]  # one row per value: which options had their 
 
 @dataclass(frozen=True)
 class Beliefs:
-    """What is believed after some values.
+    """What is believed after some values."""
 
-    Attributes:
-        weights: probabilities of sets of options, the likeliest first.
-        inside: a row per set: whether it has each option.
-        means: a row per set: the effect of each option, log ratio; 0 for those it lacks.
-        within: covariance of the effects in a set, mean over the sets.
-        small: log ratio below which an effect is ignored.
-    """
-
-    weights: NDArray[np.float64]
-    inside: NDArray[np.bool_]
-    means: NDArray[np.float64]
-    within: NDArray[np.float64]
-    small: float
+    weights: NDArray[np.float64]  # probabilities of sets of options, the likeliest first
+    inside: NDArray[np.bool_]  # a row per set: whether it has each option
+    means: NDArray[np.float64]  # a row per set: the effect of each option, log ratio
+    within: NDArray[np.float64]  # covariance of the effects in a set, mean over the sets
+    small: float  # log ratio below which an effect is ignored
 
     @property
     def options(self) -> int:
@@ -66,7 +57,6 @@ class Beliefs:
 
     @cached_property
     def effects(self) -> NDArray[np.float64]:
-        """Expected effect of each option, log ratio."""
         return self.weights @ self.means
 
     @cached_property
@@ -144,8 +134,6 @@ def _neighbours(members: tuple[int, ...], options: int) -> Iterable[tuple[int, .
 
 
 class _Scores:
-    """Log posterior weights of sets."""
-
     def __init__(self, design: NDArray[np.float64], values: NDArray[np.float64]) -> None:
         self.options = design.shape[1]
         whole = [value for row, value in zip(design, values, strict=True) if row.all()] or list(values)

@@ -10,20 +10,13 @@ SERVER = "server"  # factor of what the binaries change besides their settings
 
 
 class Setting(Frozen):
-    """A setting in which the good and the bad arm differ.
+    """A setting in which the good and the bad arm differ."""
 
-    Attributes:
-        factor: `option.NAME`, `env.NAME`, `data`, `connection` or `server`.
-        good, bad: both values as a reader sees them.
-        pairs: what replaces every option (or variable) of that name; () removes it.
-        declared: typed by somebody, not just another version's default.
-    """
-
-    factor: str
-    good: str
+    factor: str  # `option.NAME`, `env.NAME`, `data`, `connection` or `server`
+    good: str  # both values as a reader sees them
     bad: str
-    pairs: tuple[tuple[str, str], ...] = ()
-    declared: bool = True
+    pairs: tuple[tuple[str, str], ...] = ()  # what replaces every option of that name; () removes it
+    declared: bool = True  # typed by somebody, not just another version's default
 
     @property
     def name(self) -> str:
@@ -47,7 +40,6 @@ class Setting(Frozen):
         return arm.with_server(server)
 
     def is_bad(self, arm: Arm, bad: Arm) -> bool:
-        """Whether an arm other than the bad one has the bad value."""
         kind, _, name = self.factor.partition(".")
         if kind == SERVER:
             return False
@@ -63,19 +55,14 @@ def key_of(kind: str, name: str) -> str:
 
 
 class Search(Question):
-    """One of two questions; the study's baseline is good, its second arm is bad, and further arms join.
-
-    Attributes:
-        builds: arms in order, the first good and the last bad: which is the first bad one?
-        settings: those in which good and bad differ: which of them matter?
-    """
+    """One of two questions; the study's baseline is good, its second arm is bad, and further arms join."""
 
     adds_arms: ClassVar[bool] = True
     noun: ClassVar[str] = "bisection"
 
     kind: str = "search"
-    builds: tuple[Arm, ...] = ()
-    settings: tuple[Setting, ...] = ()
+    builds: tuple[Arm, ...] = ()  # arms in order, the first good and the last bad: which is the first bad one?
+    settings: tuple[Setting, ...] = ()  # those in which good and bad differ: which of them matter?
 
     def map_arms(self, change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Search":
         return self.model_copy(update={"builds": change(self.builds)})

@@ -4,25 +4,17 @@ from contextlib import AbstractContextManager, nullcontext
 
 from bakeoff import spec
 from bakeoff.errors import ExitCode
-from bakeoff.plan import Plan
 from bakeoff.report.context import Context, Finish
 from bakeoff.report.view import Conclusion
 from bakeoff.search import sections
 from bakeoff.search.bisection import search_decision
 from bakeoff.search.model import Search
 from bakeoff.spec import Study
-from bakeoff.stats.resolution import NoiseCard
-from bakeoff.stats.stopping import Decision, Progress
 
 
 class _Search:
     record: type[spec.Question] = Search
-
-    def decide(self, progress: Progress) -> Decision:
-        return search_decision(progress)
-
-    def forecast(self, _card: NoiseCard, _study: Study, _plan: Plan) -> str:
-        return ""
+    decide = staticmethod(search_decision)
 
     def conclude(self, context: Context) -> Conclusion:
         found = sections.bisected(context)

@@ -1,12 +1,10 @@
 """What a search found: the first bad build, or the settings that explain a difference."""
 
-from collections.abc import Iterator
-
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Column, Fold, Prose, Section, Table, identifier
-from bakeoff.results import RunDirectory, list_runs
+from bakeoff.results import RunDirectory
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
 from bakeoff.search.guilty import CONFIDENCE, SMALL_SHARE
@@ -22,20 +20,12 @@ _LISTED = 6
 
 
 class Bisected(Frozen):
-    """The answer of a bisection.
-
-    Attributes:
-        named: the first changed build, or the options that matter; None if not decided.
-        nothing: good and bad do not differ.
-    """
-
-    named: tuple[str, ...] | None
-    nothing: bool
+    named: tuple[str, ...] | None  # the first changed build, or the options that matter; None if not decided
+    nothing: bool  # good and bad do not differ
     probabilities: dict[str, float]
 
 
 def believed_of(context: Context) -> Believed | None:
-    """Return the beliefs about builds or options; None if nothing was measured."""
     last_tried = bool(context.outcomes) and context.study.arms[-1].name in context.outcomes[-1].start_order
     skipped = skipped_arms(context.study, context.values, last_tried=last_tried)
     return beliefs_of(context.study, context.values, skipped=skipped)
@@ -68,7 +58,6 @@ def bisection_section(context: Context) -> Section | None:
 
 
 def bisected(context: Context) -> Bisected | None:
-    """Return the answer for programs; None if nothing was measured."""
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return None
@@ -202,17 +191,13 @@ def attribution_section(context: Context) -> Section | None:
     return Section.of(
         "Which setting",
         *(_searched(context, run, asked) for asked, run in found.values()),
-        *_unfinished(context, found),
         *(_not_measured(context, each) for each in claimed if (context.analysis.baseline, each) not in found),
         anchor="why-settings",
         in_terminal=bool(found),
     )
 
 
-_Searches = dict[tuple[str, str], tuple[Attribution, RunDirectory]]
-
-
-def _searches(context: Context) -> _Searches:
+def _searches(context: Context) -> dict[tuple[str, str], tuple[Attribution, RunDirectory]]:
     """Find the newest search for every (baseline, contender); an interrupted one only if there is no other."""
     found = []
     for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}"):
@@ -222,16 +207,6 @@ def _searches(context: Context) -> _Searches:
             found.append((analysis.stopped is not Stop.ABORTED, run.manifest().created_at, asked, run))
     ranked = sorted(found, key=lambda each: each[:2])
     return {(asked.baseline, asked.contender): (asked, run) for *_, asked, run in ranked}
-
-
-def _unfinished(context: Context, finished: _Searches) -> Iterator[Prose]:
-    titles = {run.manifest().title for _, run in finished.values()}
-    begun = {each.title for each in list_runs(context.run.path / FOLDER) if each.title} - titles
-    for title in sorted(begun):
-        yield Prose(
-            text=f"{title}: the search among their settings is unfinished. "
-            f"`bakeoff explain {context.run.name} --attribute` begins it anew."
-        )
 
 
 def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Section | None:
@@ -258,7 +233,6 @@ def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Sectio
 
 
 def _not_measured(context: Context, contender: str) -> Prose | None:
-    """List the settings that differ, with the command that tells them apart if it can."""
     baseline = context.arms[context.analysis.baseline]
     try:
         asked = differing(context.study, baseline, context.arms[contender], context.variables)

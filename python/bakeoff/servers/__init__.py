@@ -1,8 +1,6 @@
 """Real servers: found by name, fetched, initialised, started, made ready and stopped.
 
-`install` finds the binaries, `settings_for` the options, and a `ServerPool` makes, snapshots and removes instances
-(`RemoteServer` is one that runs already). The package prints nothing: progress goes to a callback
-`(what, done_bytes, total_bytes)`.
+The package prints nothing: progress goes to a callback `(what, done_bytes, total_bytes)`.
 """
 
 from bakeoff.servers import readiness

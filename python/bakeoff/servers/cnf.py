@@ -17,13 +17,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 @dataclass
 class Asked:
-    """Options as given, before they are translated.
-
-    Attributes:
-        places: `file:line` of options in files.
-        left_out: options in files that bakeoff sets itself.
-        problems: lines for which mysqld would refuse a file.
-    """
+    """Options as given, before they are translated. `places` are `file:line`; `problems` would stop mysqld."""
 
     options: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
@@ -32,7 +26,6 @@ class Asked:
     problems: list[SpecError] = field(default_factory=list)
 
     def then(self, later: Self) -> "Asked":
-        """Add later options, as mysqld does."""
         return Asked(
             with_later(self.options, later.options),
             {name: place for name, place in self.places.items() if name not in later.options} | later.places,
@@ -83,10 +76,7 @@ def server_groups(family: str, version: Version) -> frozenset[str]:
 
 
 def read_cnf(file: Path, target: Target) -> Asked:
-    """Read the options for one server from a cnf file and the files that it includes, or raise SpecError.
-
-    Options that bakeoff sets itself, and passwords for other servers, are left out.
-    """
+    """Read a server's options from a cnf file, without passwords and those that bakeoff sets itself."""
     text = read_cnf_text(file)
     found = Asked(notes=text.notes, problems=text.problems)
     groups = server_groups(target.family, target.version)
@@ -97,7 +87,6 @@ def read_cnf(file: Path, target: Target) -> Asked:
 
 
 def read_client_group(file: Path) -> dict[str, str]:
-    """Read the `[client]` group of a user's ~/.my.cnf, skipping unreadable files and lines."""
     try:
         lines = read_cnf_text(file).lines
     except SpecError:

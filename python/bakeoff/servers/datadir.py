@@ -1,33 +1,26 @@
 """Data directories: initialised once per server, kept as a template, and copied for each instance.
 
-A template is keyed by the binary's SHA-256 and the options that matter at initialisation. It is cleanly stopped, holds
-only `root@localhost` without a password, and is never started.
-
-A copy must behave like its original when measured: a fully allocated file stays so (a copy with holes would pay for
-allocation during the measurement), and a sparse file stays sparse. Files are reflinks if the file system has them.
-Everything is on disk when a copy returns, so that no write-back disturbs what follows.
+A template is cleanly stopped, holds only `root@localhost` without a password, and is never started. A copy must behave
+like its original when measured: `cp` keeps a sparse file sparse and a fully allocated file allocated, since holes would
+cost time during the measurement. Everything is on disk when a copy returns.
 """
 
-import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bakeoff.errors import HostError, ServerError
-from bakeoff.files import sync_directory
+from bakeoff.files import sync_file_system
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.docker import kill, prepare
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.options import option_arguments
 from bakeoff.servers.paths import (
-    BLOCK_BYTES,
     bytes_on_disk,
     cache_root,
     locked,
@@ -37,16 +30,11 @@ from bakeoff.servers.paths import (
     require_reachable,
     unfinished,
 )
-from bakeoff.servers.process import advice, run, server_identity, tail
-from bakeoff.units import format_bytes
+from bakeoff.servers.process import advice, last_line, run, run_as_us, server_identity, tail
 
 TEMPLATE_FORMAT = 2  # raise it when templates made by older code must not be used
 TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB
-FICLONE = 0x40049409  # linux/fs.h, _IOW(0x94, 9, int)
 _RECENTLY_S = 600.0
-_TYPICAL_TEMPLATE_BYTES = 256 * 2**20
-_MARGIN_BYTES = 64 * 2**20  # left free on the file system after a copy
-_PIECE_BYTES = 32 * 2**20
 
 _MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 _MARIADB_SCRIPTS = (
@@ -77,7 +65,6 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
 def clone_template(
     installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress
 ) -> None:
-    """Copy a server's template to `target`, which must not exist."""
     with locked_template(installation, init_options, progress) as home:
         copy_tree(home, target, f"a data directory for {installation.name}")
     prune(home.parent)
@@ -110,7 +97,6 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
     identity = server_identity()
     parent = make_open_folder(home.parent)
     require_reachable(parent, identity.uid, identity.gid)
-    require_space(parent, _TYPICAL_TEMPLATE_BYTES, f"initialising {installation.name}")
     with unfinished(parent, home.name) as scratch:
         temporary, data, log = scratch / "tmp", scratch / "data", scratch / "init.log"
         temporary.mkdir()
@@ -171,122 +157,15 @@ def _bootstrap_sql(installation: Installation) -> bytes:
     return b"".join(parts)
 
 
-def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
-    """Raise HostError unless the file system of `folder` has this much space and a margin free."""
-    status = os.statvfs(folder)
-    free_bytes = status.f_bavail * status.f_frsize
-    if free_bytes < wanted_bytes + _MARGIN_BYTES:
-        raise HostError(
-            f"{what_for} needs {format_bytes(wanted_bytes)} in {folder} and {format_bytes(_MARGIN_BYTES)} to spare, "
-            f"but only {format_bytes(free_bytes)} are free.",
-            hint="Free some space (bakeoff server rm), or set XDG_CACHE_HOME to a larger disk.",
-        )
-
-
 def copy_tree(source: Path, target: Path, what_for: str) -> None:
     """Copy the data of a stopped server with owners, modes and times. On failure `target` is removed."""
-    folders, files = _contents(source)
-    reflinks = bool(files) and _can_reflink(source / files[0], target.parent)
-    if not reflinks:
-        require_space(target.parent, bytes_on_disk(source), what_for)
     try:
-        for folder in folders:
-            _make_like(source / folder, target / folder)
-        with ThreadPoolExecutor(max_workers=4, thread_name_prefix="bakeoff-copy") as pool:
-            for _ in pool.map(lambda name: _copy_file(source / name, target / name, reflink=reflinks), files):
-                pass
-        for folder in reversed(folders):
-            sync_directory(target / folder)
-    except BaseException as problem:
+        cp = shutil.which("cp") or "/bin/cp"
+        done = run_as_us([cp, "--archive", "--reflink=auto", "--no-target-directory", str(source), str(target)])
+        if done.returncode:
+            why = f"{what_for}: copying failed: {last_line(done.stderr)}"
+            raise HostError(why, hint="Free some space: bakeoff server rm")
+        sync_file_system(target)
+    except BaseException:
         shutil.rmtree(target, ignore_errors=True)
-        if not isinstance(problem, OSError):
-            raise
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            full = f"{what_for}: the disk of {target.parent} is full."
-            raise HostError(full, hint="Free some space: bakeoff server rm") from None
-        raise HostError(f"{what_for}: copying failed: {problem.strerror} ({problem.filename}).") from None
-
-
-def _contents(source: Path) -> tuple[list[Path], list[Path]]:
-    """Return the relative folders and files, largest first so that the threads finish together."""
-    folders, files = [Path()], list[Path]()
-    for path, below, names in os.walk(source):
-        here = Path(path).relative_to(source)
-        folders += [here / name for name in below]
-        files += [here / name for name in names if not (Path(path) / name).is_socket()]
-    files.sort(key=lambda name: -(source / name).lstat().st_size)
-    return folders, files
-
-
-def _make_like(source: Path, target: Path) -> None:
-    status = source.stat()
-    target.mkdir()
-    if os.geteuid() == 0:
-        os.chown(target, status.st_uid, status.st_gid)
-    target.chmod(status.st_mode & 0o7777)
-
-
-def _can_reflink(sample: Path, folder: Path) -> bool:
-    probe = folder / f".reflink-{os.getpid()}-{sample.name}"
-    try:
-        with sample.open("rb") as source, probe.open("wb") as target:
-            fcntl.ioctl(target.fileno(), FICLONE, source.fileno())
-    except OSError:
-        return False
-    finally:
-        probe.unlink(missing_ok=True)
-    return True
-
-
-def _copy_file(source: Path, target: Path, *, reflink: bool) -> None:
-    if source.is_symlink():
-        target.symlink_to(source.readlink())
-        return
-    with source.open("rb", buffering=0) as reader, target.open("xb", buffering=0) as writer:
-        status = os.fstat(reader.fileno())
-        if reflink:
-            fcntl.ioctl(writer.fileno(), FICLONE, reader.fileno())
-        else:
-            _copy_data(reader.fileno(), writer.fileno(), status)
-        if os.geteuid() == 0:
-            os.fchown(writer.fileno(), status.st_uid, status.st_gid)
-        os.fchmod(writer.fileno(), status.st_mode & 0o7777)
-        os.utime(writer.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-        os.fsync(writer.fileno())
-
-
-def _copy_data(reader: int, writer: int, status: os.stat_result) -> None:
-    """Copy the data; keep the holes of a sparse file, and allocate a full one at once."""
-    size = status.st_size
-    if size == 0:
-        return
-    if status.st_blocks * BLOCK_BYTES >= size:
-        os.posix_fallocate(writer, 0, size)
-    else:
-        os.ftruncate(writer, size)
-    position = 0
-    while position < size:
-        try:
-            start = os.lseek(reader, position, os.SEEK_DATA)
-        except OSError as problem:
-            if problem.errno == errno.ENXIO:  # the rest is a hole
-                return
-            raise
-        end = os.lseek(reader, start, os.SEEK_HOLE)
-        while start < end:
-            count = _copy_piece(reader, writer, start, min(end - start, _PIECE_BYTES))
-            if count == 0:
-                break  # the file shrank
-            start += count
-        position = end
-
-
-def _copy_piece(reader: int, writer: int, start: int, count: int) -> int:
-    """Copy inside the kernel, by sendfile between file systems that copy_file_range refuses."""
-    try:
-        return os.copy_file_range(reader, writer, count, start, start)
-    except OSError as problem:
-        if problem.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
-            raise
-    os.lseek(writer, start, os.SEEK_SET)
-    return os.sendfile(writer, reader, start, count)
+        raise

@@ -1,8 +1,7 @@
 """The command that starts a server: its binary, or for `docker:IMAGE` a container of Docker or Podman.
 
-Only the process is in the container. Data directory, socket and log are the instance's folders, mounted at the same
-paths; the network is the host's. So snapshots, readiness and options work as for any other server. The container's
-first process watches its standard input, which ends when bakeoff does, because SIGKILL reaches only the client.
+Only the process is in the container. The instance's folders are mounted at the same paths; the network is the host's.
+The container's first process watches its standard input, which ends when bakeoff does: SIGKILL reaches only the client.
 """
 
 import math
@@ -55,10 +54,8 @@ def prepare(
 ) -> Launch:
     """Return the launch of one server process.
 
-    Args:
-        options: follow the binary's own arguments and `--no-defaults`.
-        folders: all that it reads and writes; the last one's path names the container.
-        feeds: whether it reads a script from standard input.
+    `options` follow `--no-defaults`, `folders` are all that it uses (the last names the container), and with `feeds` it
+    reads a script from standard input.
     """
     identity = server_identity()
     argv = (*installation.argv, "--no-defaults", *installation.base_options, *options)
@@ -87,7 +84,6 @@ def prepare(
 
 
 def installation(image: str, progress: Progress) -> Installation:
-    """Examine the server in an image, pulling the image if needed. Raise ServerError if there is none."""
     engine = find_engine(image)
     if _call(engine, "image", "inspect", image).returncode != 0:
         progress(f"pulling {image}", 0, 0)

@@ -63,7 +63,7 @@ def no_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
 
 
 def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
-    """Download the file of an entry into `folder` and check it. Raise HostError without the client, or ServerError."""
+    """Download the file of an entry into `folder` and check it."""
     source = entry.source
     if source.tarball:
         file = expanded(Path(source.tarball))
@@ -91,7 +91,6 @@ def sha256_of(file: Path) -> str:
 
 
 def need_program(name: str, package: str, what_for: str) -> str:
-    """Return the path of a client program, or raise HostError naming its Debian package."""
     found = shutil.which(name)
     if found is None:
         raise HostError(
@@ -101,18 +100,11 @@ def need_program(name: str, package: str, what_for: str) -> str:
 
 
 def need_client(kind: str, what_for: str) -> str:
-    """Return the path of the client for a kind of source; empty if none is needed."""
     return need_program(*_CLIENTS[kind], what_for) if kind in _CLIENTS else ""
 
 
 def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes: int, progress: Progress) -> str:
-    """Run a download client and return its output, or raise ServerError with its error line.
-
-    Args:
-        what: the server, for messages.
-        watch: returns the bytes on disk so far.
-        total_bytes: expected; 0 if unknown.
-    """
+    """Run a download client and return its output. `watch` returns the bytes on disk so far."""
 
     def report() -> None:
         progress(f"fetching {what}", min(watch(), total_bytes) if total_bytes else watch(), total_bytes)
@@ -171,10 +163,7 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
 
 
 def file_name(name: str, address: str) -> str:
-    """Return the file name in a URL.
-
-    Raise SpecError for a URL with an account or a query. Its message leaves these out, since they may be secret.
-    """
+    """Return the file name in a URL. Errors do not quote an account or a query, which may be secret."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -229,7 +218,6 @@ def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: i
 
 
 def _names_and_versions(print_uris: str) -> list[str]:
-    """Return `name=version` of the files that `apt-get --print-uris install` lists, except those no daemon needs."""
     found = []
     for line in print_uris.splitlines():
         if not line.startswith("'"):
@@ -241,7 +229,6 @@ def _names_and_versions(print_uris: str) -> list[str]:
 
 
 def _configuration(name: str, suite: str, base: Path) -> list[str]:
-    """Return apt-get options that keep sources, lists, cache and status below `base`."""
     for each in ("lists/partial", "cache/archives/partial"):
         (base / each).mkdir(parents=True, exist_ok=True)
     (base / "empty.status").touch()
@@ -272,7 +259,6 @@ def debian_mirrors(name: str, apt: Path = _APT) -> tuple[str, str | None]:
 
 
 def _mirror_of(archive: str, addresses: list[str]) -> str | None:
-    """Return the URL of an archive: the shortest, because vendors' end alike (`https://HOST/linux/debian`)."""
     paths = {each: urlsplit(each).path for each in addresses}
     found = [each for each, path in paths.items() if path.endswith((f"/{archive}", f"/{archive}.list"))]
     return min(found, key=lambda each: (not paths[each].endswith(".list"), len(paths[each])), default=None)
@@ -290,7 +276,6 @@ def _own_mirrors(apt: Path) -> list[str]:
 
 
 def is_needed(name: str) -> bool:
-    """Return whether a server needs a file, by its path below the basedir."""
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in _NOT_NEEDED):
         return False
     parts = PurePosixPath(name).parts
@@ -301,7 +286,6 @@ def is_needed(name: str) -> bool:
 
 
 def unpack(packing: str, file: Path, target: Path) -> None:
-    """Unpack an archive into the empty folder `target`, readable to all."""
     try:
         _PACKINGS[packing](file, target)
     except _DAMAGE as problem:

@@ -1,9 +1,6 @@
 """Installs a server: downloads and unpacks it, finds its parts, and asks the binary for its version and options.
 
-    $CACHE/servers/NAME/                            the unpacked files
-    $CACHE/servers/NAME/bakeoff-installation.json   what they are and where they came from
-
-A folder under servers/ is complete or absent. A server that a running bakeoff uses is not removed.
+A folder of the cache under servers/ is complete or absent; bakeoff-installation.json says where it came from.
 
 A tree with its own C library (unpacked Debian packages) runs through that library's loader: the host's loader fails
 with a foreign libc, and the host's libc may be too old for the binary.
@@ -28,6 +25,7 @@ from bakeoff.servers.catalog import (
     Entry,
     Installation,
     Layout,
+    Packing,
     Source,
     flavour_and_version,
     options_in_help,
@@ -50,15 +48,12 @@ from bakeoff.servers.paths import (
     unfinished,
     work_root,
 )
-from bakeoff.servers.process import Launch, last_line, run, server_identity
+from bakeoff.servers.process import Launch, how_to_install, last_line, run, server_identity
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
 RECORD_FORMAT = 3
-_DAEMONS = (
-    "bin/mariadbd", "bin/mysqld", "sbin/mariadbd", "sbin/mysqld", "libexec/mariadbd", "libexec/mysqld",
-    "mysqld", "mariadbd",
-)  # fmt: skip
+_DAEMONS = [f"{folder}{name}" for folder in ("bin/", "sbin/", "libexec/", "") for name in ("mariadbd", "mysqld")]
 _SHARES = ("share", "share/mysql", "share/mariadb", "share/percona-server")
 _PLUGINS = (
     "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin", "lib64/plugin", "lib/mariadb/plugin",
@@ -71,23 +66,8 @@ _LOADERS = (
 )
 
 
-_LIBRARY_PACKAGES = {
-    "libaio.so.1": "libaio1 (on Debian 13 and Ubuntu 24.04: libaio1t64, then link libaio.so.1 to its libaio.so.1t64)",
-    "libnuma.so.1": "libnuma1",
-    "libncurses.so.5": "libncurses5",
-    "libtinfo.so.5": "libtinfo5",
-    "libssl.so.3": "libssl3",
-    "libssl.so.1.1": "libssl1.1",
-    "libcrypt.so.1": "libcrypt1",
-    "libsnappy.so.1": "libsnappy1v5",
-    "liblz4.so.1": "liblz4-1",
-    "liburing.so.2": "liburing2",
-    "libnsl.so.1": "libnsl2",
-}
-
-
 def detect(path: Path) -> Layout:
-    """Find the parts of a server in a basedir, an unpacked root file system, or around a binary, or raise SpecError."""
+    """Find the parts of a server in a basedir, an unpacked root file system, or around a binary."""
     path = expanded(path).absolute()
     if not path.exists():
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
@@ -132,17 +112,11 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
         plugin_dir=plugin_dir,
         environment=environment,
         base_options=tuple(options),
-        own_loader=loader is not None,
     )
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
-    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache.
-
-    Raises:
-        SpecError: unknown name, or nothing at the path. HostError: a program or library is missing here.
-        ServerError: download or unpacking failed, or the binary does not run.
-    """
+    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache."""
     if spec.is_running:
         raise SpecError(f"server {spec}: a running server is not installed.", hint="bakeoff only connects to it.")
     if spec.origin is Origin.DOCKER:
@@ -162,7 +136,6 @@ def installed() -> dict[str, int]:
 
 
 def find_entry(spec: ServerSpec) -> Entry:
-    """Find a name in the catalogue, preferring an installed server."""
     return Catalog.load().resolve(spec, is_installed)
 
 
@@ -226,8 +199,6 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
         record = _recorded(home, source)
         if record is None:
             _fetch_and_unpack(entry, home, progress)
-        elif record["format"] != RECORD_FORMAT:  # written by an older bakeoff
-            _write_record(entry, home, record["files"])
         record = _recorded(home, source)
         assert record is not None
         share(_in_use(home))
@@ -265,7 +236,6 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
 
 
 def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
-    """Examine and record an unpacked server."""
     found = _examine(home.resolve(), entry.name)
     if not _as_promised(entry, found):
         series = version_text(found.version[:2])
@@ -311,7 +281,7 @@ def _recorded(home: Path, source: str = "") -> dict[str, Any] | None:
         record: dict[str, Any] = json.loads((home / RECORD).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return record if source in ("", record.get("source")) and "format" in record else None
+    return record if source in ("", record.get("source")) and record.get("format") == RECORD_FORMAT else None
 
 
 def _tarball_entry(spec: ServerSpec) -> Entry:
@@ -326,7 +296,7 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
             raise SpecError(f"server {spec}: no such file: {file}.", hint="Name a .tar.gz, a .tar.xz or a URL.")
         key = sha256_of(file)[:16]
         source = Source(tarball=str(file))
-    packing = "zip" if where.endswith(".zip") else "tarball"
+    packing: Packing = "zip" if where.endswith(".zip") else "tarball"
     return Entry(name=f"tarball-{key}", flavour="mysql", version="0", source=source, packing=packing)
 
 
@@ -379,8 +349,7 @@ def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffE
 
 
 def _lacks(who: str, library: str) -> HostError:
-    package = _LIBRARY_PACKAGES.get(library)
-    hint = f"Run: apt-get install {package}" if package else "Install the package that has it."
+    hint = how_to_install(library) or "Install the package that has it."
     return HostError(f"{who} needs {library}, which is missing here.", hint=hint)
 
 

@@ -1,7 +1,6 @@
-"""Starts, watches and stops one mysqld process with its own data directory, socket, port, CPUs and environment.
+"""Starts, watches and stops one mysqld process. `ServerPool` makes the instances.
 
 Paths, sockets and ports of two instances have the same length, because lengths alone can move a measurement.
-`ServerPool` makes the instances.
 """
 
 import contextlib
@@ -14,11 +13,10 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bakeoff.errors import HostError, ServerError, SpecError
+from bakeoff.errors import HostError, ServerError
 from bakeoff.servers import docker
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.client import (
@@ -30,48 +28,30 @@ from bakeoff.servers.client import (
     Server,
     make_tcp_account,
     open_connection,
-    scan_seconds,
 )
 from bakeoff.servers.cnf import write_cnf
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.options import option_arguments
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk
-from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, spawn, tail
-from bakeoff.servers.profile import Settings, ignored_options
-from bakeoff.servers.settings_check import ignored_by
+from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, how_to_install, spawn, tail
+from bakeoff.servers.profile import Settings, ignored_by, ignored_options
 
 PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
 PADDING = "BAKEOFF_PADDING"
 _PORT_TRIES = 8
 _POLL_S = 0.01
-_REFUSED = ("MYSQL_HOME", "MYSQL_TCP_PORT", "MYSQL_UNIX_PORT", "LD_LIBRARY_PATH")
-_PACKAGES = {
-    "libjemalloc.so.2": "libjemalloc2",
-    "libtcmalloc.so.4": "libgoogle-perftools4",
-    "libtcmalloc_minimal.so.4": "libtcmalloc-minimal4",
-    "libmimalloc.so.2": "libmimalloc2.0",
-    "libmimalloc.so.3": "libmimalloc3",
-}
 
 
 def environment(installation: Installation, asked: Mapping[str, str], padding_bytes: int = 0) -> dict[str, str]:
     """Return the whole environment of a server process; only the time zone is inherited.
 
-    The size of the environment moves the stack, which changes the speed by several percent (Mytkowicz et al., 2009).
-    So it is the same for every start, except for a padding variable whose length the caller draws at random.
+    Its size moves the stack, which changes the speed by several percent (Mytkowicz et al., 2009). So it is the same for
+    every start, except for a padding variable whose length the caller draws at random.
     """
-    for name in _REFUSED:
-        if name in asked:
-            raise SpecError(
-                f"server {installation.name}: bakeoff sets env.{name} itself.",
-                hint="Leave it out.",
-                field=("server", "env", name),
-            )
     result = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
     if "TZ" in os.environ:
         result["TZ"] = os.environ["TZ"]
-    result |= installation.environment
-    result |= asked
+    result |= {**installation.environment, **asked}
     if asked.get("LD_PRELOAD"):
         result["LD_PRELOAD"] = ":".join(str(each) for each in preload_libraries(asked["LD_PRELOAD"]))
     result[PADDING] = "x" * padding_bytes
@@ -79,15 +59,13 @@ def environment(installation: Installation, asked: Mapping[str, str], padding_by
 
 
 def preload_libraries(value: str) -> list[Path]:
-    """Return the files of `LD_PRELOAD=value`, found on the system's library path, or raise HostError."""
     found: list[Path] = []
     for name in re.findall(r"[^:\s]+", value):
         file = Path(name).absolute() if "/" in name else _find_library(name)
         if file is None or not file.is_file():
-            package = _PACKAGES.get(Path(name).name)
             raise HostError(
                 f"LD_PRELOAD={name}: no such library on this machine.",
-                hint=f"Run: apt-get install {package}" if package else "Install it, or give its full path.",
+                hint=how_to_install(Path(name).name) or "Install it, or give its full path.",
             )
         found.append(file)
     return found
@@ -100,11 +78,9 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
     mapped = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace")
     for library in env["LD_PRELOAD"].split(":"):
         if str(Path(library).resolve()) not in mapped and library not in mapped:
-            said = next((line for line in errors.splitlines() if "LD_PRELOAD" in line or "version `" in line), "")
-            own = "its own C library, which differs from this machine's,"
-            why = f"{own if installation.own_loader else 'the loader'} refused it{': ' + said.strip() if said else ''}"
+            said = [line.strip() for line in errors.splitlines() if "LD_PRELOAD" in line or "version `" in line]
             raise ServerError(
-                f"{installation.name} did not load {library}: {why}.",
+                f"{installation.name} did not load {library}: {said[0] if said else 'the loader refused it'}.",
                 hint="Choose a server built for this machine's C library, or leave LD_PRELOAD out.",
             )
 
@@ -118,10 +94,7 @@ def _find_library(name: str) -> Path | None:
 
 
 def folder_of(database: str) -> str:
-    """Return the folder of a database in a data directory: `my@002dshop` for `my-shop`.
-
-    Servers encode letters such as ä and λ by their own tables (`@0k`), which are not known here.
-    """
+    """Return the folder of a database in a data directory: `my@002dshop` for `my-shop`."""
     return "".join(sign if re.match(r"\w", sign, re.ASCII) else f"@{ord(sign):04x}" for sign in database)
 
 
@@ -130,7 +103,6 @@ class Instance(Server):
 
     Attributes:
         home: directory of `data/`, `tmp/`, `error.log`, `console.log`.
-        port: at `access.address`; 0 before the first start.
         removed: whether its files are gone, so that it cannot be started again.
         stopped_cleanly: whether the last stop ended with status 0 and it was not started since.
     """
@@ -191,10 +163,7 @@ class Instance(Server):
         return write_cnf(self._options(), f"{self.installation.name}, as bakeoff started it")
 
     def start(self, timeout_s: float = 120.0) -> float:
-        """Start, wait for the first answered `SELECT 1`, and return the seconds since the fork.
-
-        Another port is tried if someone else takes the chosen one meanwhile. Raise ServerError with the end of the log.
-        """
+        """Start, wait for the first answered `SELECT 1`, and return the seconds since the fork."""
         if self.running:
             raise ServerError(f"server {self.name} is already running.")
         self.stopped_cleanly = False
@@ -211,13 +180,9 @@ class Instance(Server):
         raise AssertionError("unreachable")
 
     def stop(self, timeout_s: float = 120.0, *, slow: bool = False) -> float:
-        """Shut down cleanly (SIGTERM) and return the seconds that took; an open connection costs MySQL up to 2 s.
+        """Shut down cleanly (SIGTERM) and return the seconds that took.
 
-        Args:
-            slow: purge and merge everything first (innodb_fast_shutdown=0), so that a snapshot has no pending work.
-
-        Raises:
-            ServerError: it did not end in time, or with a status other than 0.
+        With `slow` it purges and merges everything first, so that a snapshot has no pending work.
         """
         if self._child is None or not self.running:
             return 0.0
@@ -246,7 +211,6 @@ class Instance(Server):
             self.stopped_cleanly = False
 
     def remove(self, *, keep_files: bool = False) -> None:
-        """Kill the server and delete its files, unless they are in a folder of `ServerPool.keep`."""
         self.kill()
         if not keep_files:
             shutil.rmtree(self.home, ignore_errors=True)
@@ -265,7 +229,6 @@ class Instance(Server):
         return {"host": self.access.address, "port": self.port}
 
     def account(self, transport: str = "socket", *, encrypted: bool = False) -> Account:
-        """Return root without a password for the socket, and for TCP an account made on first use."""
         if transport == "socket":
             return ROOT
         if self._tcp_account is None:
@@ -277,27 +240,17 @@ class Instance(Server):
         return self._tcp_account
 
     def error_log_tail(self) -> str:
-        """Return the end of the error log, or of standard error before there is a log."""
         return tail(self.error_log) or tail(self.home / "console.log")
 
     def ignored_settings(self) -> list[str]:
-        """Return a line for each option that the server ignored or changed."""
         return [*ignored_options(self.settings.options, self.variables()), *ignored_by(self, self.settings.options)]
 
     def data_bytes(self, database: str) -> int:
-        """Return the allocated bytes of a database: its folder, MyRocks' tables, a system tablespace with tables.
-
-        Logs are left out.
-        """
+        """Return the allocated bytes of a database, without logs."""
         files = list((self.datadir / "#rocksdb").glob("*.sst"))
         if self.variables().get("innodb_file_per_table") == "OFF":
             files += self.datadir.glob("ibdata*")
         return bytes_on_disk(self.datadir / folder_of(database)) + allocated_bytes(files)
-
-    @cached_property
-    def scan_limit_s(self) -> float:
-        """Seconds in which any table can be read, by what is on disk at the first use, after loading."""
-        return scan_seconds(bytes_on_disk(self.datadir))
 
     def _start_once(self, timeout_s: float) -> float:
         for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):
@@ -369,7 +322,6 @@ class Instance(Server):
 
 
 def free_port(address: str = THIS_MACHINE.address) -> int:
-    """Return a free TCP port at an address of this machine, drawn at random so that two bakeoffs rarely collide."""
     for _ in range(200):
         port = random.SystemRandom().choice(PORTS)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

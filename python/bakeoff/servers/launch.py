@@ -23,7 +23,6 @@ def allowed_files(most: int) -> int:
 
 
 def main() -> None:
-    """Become the server, or exit with one line on standard error."""
     with os.fdopen(int(sys.argv[1]), encoding="utf-8") as file:
         order = json.load(file)
     with contextlib.suppress(ValueError, OSError):  # the server's log says if it has too few

@@ -1,8 +1,7 @@
 """Translates mysqld options for one version of a server, or refuses them.
 
 An option is passed on, or replaced or left out with a note for the report. If options would stop the server, one
-`SpecError` reports all of them before anything starts. The settings check (profile.py) finds options that a server
-accepts and then ignores or changes.
+`SpecError` reports all of them before anything starts.
 """
 
 import difflib
@@ -20,38 +19,10 @@ from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
 from bakeoff.spec.server_name import REPEATED, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes
 
-OURS = (
-    "datadir", "basedir", "tmpdir", "socket", "port", "bind_address", "pid_file", "log_error", "user",
-    "lc_messages_dir", "language", "character_sets_dir", "plugin_dir",
-    "mysqlx_bind_address", "mysqlx_port", "mysqlx_socket",
-)  # fmt: skip
-"""Options that bakeoff sets for every server."""
-
-_FOLDERS = (
-    "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories",
-    "innodb_doublewrite_dir", "innodb_temp_tablespaces_dir", "innodb_tmpdir", "innodb_redo_log_archive_dirs",
-    "aria_log_dir_path", "rocksdb_datadir", "rocksdb_wal_dir", "rocksdb_tmpdir", "rocksdb_persistent_cache_path",
-    "slave_load_tmpdir", "replica_load_tmpdir",
-)  # fmt: skip
-_FILES = (
-    "innodb_data_file_path", "innodb_temp_data_file_path", "innodb_buffer_pool_filename",
-    "innodb_parallel_doublewrite_path", "log_bin", "log_bin_index", "relay_log", "relay_log_index",
-    "relay_log_info_file", "master_info_file", "general_log_file", "slow_query_log_file", "log_slow_query_file",
-    "log_slow_queries", "log", "log_basename", "log_tc",
-)  # fmt: skip
-_IN_NO_SNAPSHOT = "files outside the data directory are not part of snapshots"
-# The last three open another port, on which the servers of all arms would collide.
-_NOT_A_SERVER = (
-    "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
-    "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
-    "admin_address", "admin_port", "extra_port",
-)  # fmt: skip
-# Prefixes of cluster options; measured servers join no cluster.
-_OF_CLUSTERS = ("wsrep_", "group_replication_")
-# Passwords for other servers.
-_PASSWORDS = ("report_password", "keyring_migration_password", "wsrep_sst_auth")
+_DATA = tomllib.loads(files("bakeoff.servers").joinpath("options.toml").read_text("utf-8"))
+_GROUPS: dict[str, tuple[str, ...]] = {name: tuple(members) for name, members in _DATA["groups"].items()}
+_OUTSIDE = "files outside the data directory are not part of snapshots"
 _REDO_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
-_COUNTING_AT_INIT = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
 _TRUE = ("", "1", "on", "true", "yes")
 _FALSE = ("0", "off", "false", "no")
 
@@ -104,7 +75,6 @@ class OptionFact:
 
 @cache
 def option_facts() -> Mapping[str, OptionFact]:
-    rows = tomllib.loads(files("bakeoff.servers").joinpath("options.toml").read_text("utf-8"))["option"]
     return {
         row["name"]: OptionFact(
             row["name"],
@@ -114,12 +84,11 @@ def option_facts() -> Mapping[str, OptionFact]:
             parse_range(row.get("neutral_in", "*")),
             row["reason"],
         )
-        for row in rows
+        for row in _DATA["option"]
     }
 
 
 def understands(target: Target, name: str) -> bool:
-    """Return whether the target knows an option and obeys it."""
     fact = option_facts().get(name)
     if fact and fact.ignored_by(target):
         return False
@@ -134,15 +103,9 @@ def translate(
     places: Mapping[str, str] = MappingProxyType({}),
     problems: Sequence[SpecError] = (),
 ) -> Translation:
-    """Translate options for the target.
+    """Translate options for the target, or raise SpecError for all that it would not start with.
 
-    Args:
-        asked: names with underscores, values as typed; an empty value is a bare flag.
-        places: `file:line` of options, for messages.
-        problems: errors from reading the options, reported with those found here.
-
-    Raises:
-        SpecError: options that would stop this server, that bakeoff sets, or that are unknown.
+    An empty value is a bare flag. `places` are `file:line` of options, `problems` errors from reading them.
     """
     done = Translation(wrong=[*problems])
     rest: dict[str, str] = {}
@@ -152,10 +115,10 @@ def translate(
             done.notes.append(f"{name} became {whole}")
         rest[_named_at_init(target, whole)] = value
     _refuse_ours(target, rest, done)
-    if left_out := [name for name in rest if stem(name).startswith(_OF_CLUSTERS)]:
+    if left_out := [name for name in rest if stem(name).startswith(_GROUPS["clusters"])]:
         rest = {name: value for name, value in rest.items() if name not in left_out}
         done.notes.append(f"{', '.join(left_out)}: left out, because measured servers join no cluster")
-    rest = _without_double_negation(target, rest, done)
+    _refuse_double_negation(target, rest, done)
     for rule in (_charsets, _redo, _isolation, _binlog, _authentication, _tls, _plugin, _page_size):
         with done.collecting():
             rule(target, rest, done)
@@ -171,7 +134,7 @@ def translate(
 def whole_name(target: Target, name: str) -> str:
     """Complete a unique prefix of an option, as MariaDB and MySQL until 5.6 do: `key_buffer` is `key_buffer_size`."""
     plain = name.removeprefix("loose_")
-    if plain in target.known or stem(plain) in {*target.known, *option_facts(), *OURS}:
+    if plain in target.known or stem(plain) in {*target.known, *option_facts(), *_GROUPS["ours"]}:
         return name
     longer = [known for known in target.known if known.startswith(plain)]
     return name.removesuffix(plain) + longer[0] if len(longer) == 1 else name
@@ -192,18 +155,17 @@ def _all_in_one(target: Target, wrong: Sequence[SpecError], places: Mapping[str,
 
 def _named_at_init(target: Target, name: str) -> str:
     plain = name.removeprefix("loose_")
-    return plain if plain in (*_COUNTING_AT_INIT, *_REDO_FILES) and understands(target, plain) else name
+    return plain if plain in (*_GROUPS["at_init"], *_REDO_FILES) and understands(target, plain) else name
 
 
 def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, str]:
-    names = [*_COUNTING_AT_INIT]
+    names = [*_GROUPS["at_init"]]
     if target.mysql_before(5, 6, 8):  # refuses to start on redo files of another size
         names += _REDO_FILES
     return {name: options[name] for name in names if name in options}
 
 
 def is_true(value: str) -> bool:
-    """Return whether a value switches an option on, as a bare flag does."""
     return value.lower() in _TRUE
 
 
@@ -212,7 +174,6 @@ def is_false(value: str) -> bool:
 
 
 def whole_number(target: Target, name: str, value: str) -> int:
-    """Parse a value as mysqld does (`500`, `1k`), or raise SpecError."""
     try:
         return parse_bytes(value)
     except SpecError:
@@ -229,11 +190,10 @@ def option_text(name: str, value: str) -> str:
 
 
 def is_password(name: str) -> bool:
-    return stem(name) in _PASSWORDS
+    return stem(name) in _GROUPS["passwords"]
 
 
 def refuse_passwords(server: str, names: Iterable[str]) -> None:
-    """Raise SpecError if an option is a password for other servers, without showing its value."""
     for name in names:
         if is_password(name):
             raise _password_error(server, name)
@@ -250,20 +210,19 @@ def _password_error(server: str, name: str) -> SpecError:
 def own_option(name: str, value: str) -> tuple[str, str] | None:
     """Return why bakeoff sets an option itself and what to do instead, or None."""
     plain = stem(name)
-    if plain in OURS:
+    if plain in _GROUPS["ours"]:
         return "bakeoff sets it for every server", "Leave it out."
-    if plain in _FOLDERS:
-        return _IN_NO_SNAPSHOT, "Leave it out."
-    if plain in _FILES and "/" in value:
-        return _IN_NO_SNAPSHOT, "Name the file without a folder."
-    if name.removeprefix("loose_") in _NOT_A_SERVER or plain in _NOT_A_SERVER:
+    if plain in _GROUPS["folders"]:
+        return _OUTSIDE, "Leave it out."
+    if plain in _GROUPS["files"] and "/" in value:
+        return _OUTSIDE, "Name the file without a folder."
+    if name.removeprefix("loose_") in _GROUPS["not_a_server"] or plain in _GROUPS["not_a_server"]:
         return "it would change how the server is run, not how fast it is", "Leave it out."
     return None
 
 
 def file_name(name: str, value: str) -> str:
-    """Return the file name in an option's value without its folder, or an empty text."""
-    return value.rpartition("/")[2] if stem(name) in _FILES and ":" not in value else ""
+    return value.rpartition("/")[2] if stem(name) in _GROUPS["files"] and ":" not in value else ""
 
 
 def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
@@ -277,27 +236,18 @@ def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> No
         del asked[name]
 
 
-def _without_double_negation(target: Target, asked: Mapping[str, str], done: Translation) -> dict[str, str]:
-    """Turn `skip_log_bin=0` into `log_bin=1`; only 0 undoes a `skip_`."""
-    plain: dict[str, str] = {}
-    for name, value in asked.items():
+def _refuse_double_negation(target: Target, asked: dict[str, str], done: Translation) -> None:
+    """Refuse `skip_log_bin=OFF`, which a server reads as `skip_log_bin`, and `=0`, which it reads as `log_bin`."""
+    for name, value in [*asked.items()]:
         # A server's help lists `--skip-log-bin` beside `--log-bin`, but only `--skip-slave-start`.
         whole = name.removeprefix("loose_") in target.known and stem(name) not in target.known
-        if not is_negated(name) or not is_false(value) or whole:
-            plain[name] = value
-        elif value == "0":
-            kept = "loose_" * name.startswith("loose_") + stem(name)
-            plain[kept] = "1"
-            done.notes.append(f"{name}=0 became {kept}=1, which means the same")
-        else:
-            why = f"a server reads it as {name}"
+        if is_negated(name) and is_false(value) and not whole:
             hint = f"Write {stem(name)}, or {name} without a value."
-            done.wrong.append(_refuse(target, name, value, why, hint))
-    return plain
+            done.wrong.append(_refuse(target, name, value, "it negates twice", hint))
+            del asked[name]
 
 
 def _charsets(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """Add the character set of a lone collation, without which a server may not start."""
     named = {stem(name): value for name, value in rest.items()}
     collation, charset = named.get("collation_server"), named.get("character_set_server")
     if collation and charset and not of_charset(collation, charset):
@@ -335,14 +285,12 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def without_redo_files(target: Target, options: dict[str, str]) -> list[str]:
-    """Remove the number of redo files, which a capacity overrides, and return a note."""
     count = options.pop("innodb_log_files_in_group", None)
     why = f"{target.name} sizes redo by innodb_redo_log_capacity"
     return [f"innodb_log_files_in_group={count} was left out: {why}"] if count is not None else []
 
 
 def redo_options(target: Target, total_bytes: int, files: int = 2) -> dict[str, str]:
-    """Return the target's options for `total_bytes` of redo, in `files` files if it has several."""
     if understands(target, "innodb_redo_log_capacity"):
         return {"innodb_redo_log_capacity": str(total_bytes)}
     if target.family == "mariadb" and target.version >= (10, 5):
@@ -473,29 +421,13 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
 
 
 def _check_value(target: Target, name: str, value: str) -> None:
-    lowered = value.lower()
-    if name == "innodb_flush_method" and lowered == "o_direct_no_fsync" and target.mysql_before(5, 6, 7):
-        raise _refuse(target, name, value, "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
-    pooled = "thread_pool_size" in target.known  # Percona Server has MariaDB's thread pool
-    if name == "thread_handling" and lowered == "pool-of-threads" and target.family == "mysql" and not pooled:
-        why = "the thread pool as an option is MariaDB's and Percona Server's; MySQL 9.7 has thread_pool.so as a plugin"
-        raise _refuse(target, name, value, why)
-    if name in ("collation_server", "default_collation") and "_0900_" in lowered and not _has_0900(target):
-        raise _refuse(target, name, value, "0900 collations came with MySQL 8.0.1 and MariaDB 11.4.5")
-    if name == "optimizer_switch" and target.mysql_before(5, 6) and "mrr" in lowered:
-        raise _refuse(target, name, value, "multi-range read came with MySQL 5.6")
-    if name == "authentication_policy" and target.version >= (9, 0) and "mysql_native_password" in lowered:
-        raise _refuse(target, name, value, "MySQL 9.0 removed the plugin mysql_native_password")
+    for row in _DATA["value"]:
+        takes_it = target.version in parse_range(row.get(target.family)) or row.get("or_with") in target.known
+        if name in row["options"] and row["contains"] in value.lower() and not takes_it:
+            raise _refuse(target, name, value, row["reason"])
 
 
-def _has_0900(target: Target) -> bool:
-    return target.version >= ((11, 4, 5) if target.family == "mariadb" else (8, 0, 1))
-
-
-EMPTY_VALUES = REPEATED | {
-    "tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"
-}  # fmt: skip
-"""Options whose empty value is an empty text, not "on"."""
+EMPTY_VALUES = REPEATED | set(_GROUPS["empty_values"])
 
 
 def option_arguments(options: Mapping[str, str]) -> list[str]:

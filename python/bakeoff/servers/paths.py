@@ -1,13 +1,11 @@
 """Paths of the cache and the configuration, locks between bakeoffs, and removal of what killed bakeoffs left behind.
 
-    $XDG_CACHE_HOME/bakeoff/  (~/.cache/bakeoff)   servers/ templates/ locks/ work/
-    $XDG_CONFIG_HOME/bakeoff/ (~/.config/bakeoff)  servers.toml
-
 Servers run as an account without privileges, which must be able to reach the cache. So root's default cache is
 /var/cache/bakeoff if others may not enter ~.
 """
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -19,12 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import psutil
 from pydantic import TypeAdapter
 
 from bakeoff.errors import HostError
+from bakeoff.files import write_atomically
 from bakeoff.servers.process import ProcessId
 
 OWNER_FILE = "owner.json"
@@ -34,7 +31,6 @@ _UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # the suffix is tempf
 _UNFINISHED_S = 3600.0  # for a folder without owner.json, which may be about to get one
 _KEPT_S = 3 * 86_400.0  # for a load whose run may be resumed
 _POLL_S = 0.1
-BLOCK_BYTES = 512  # unit of st_blocks
 
 
 def cache_root() -> Path:
@@ -58,7 +54,6 @@ def user_catalog_file() -> Path:
 
 
 def make_open_folder(folder: Path) -> Path:
-    """Make a folder and its missing parents with mode 755."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         for each in reversed(missing):
@@ -75,7 +70,6 @@ def make_open_folder(folder: Path) -> Path:
 
 
 def require_reachable(folder: Path, uid: int, gid: int) -> None:
-    """Raise HostError unless an account may enter `folder` and its parents."""
     for step in reversed([folder, *folder.parents]):
         status = step.stat()
         others = stat.S_IXGRP if status.st_gid == gid else stat.S_IXOTH
@@ -90,7 +84,6 @@ def require_reachable(folder: Path, uid: int, gid: int) -> None:
 
 
 def bytes_on_disk(folder: Path) -> int:
-    """Return the allocated bytes of all files below a folder."""
     return allocated_bytes(Path(path) / name for path, _, names in os.walk(folder) for name in names)
 
 
@@ -99,7 +92,7 @@ def allocated_bytes(files: Iterable[Path]) -> int:
     total = 0
     for file in files:
         with suppress(FileNotFoundError):
-            total += file.lstat().st_blocks * BLOCK_BYTES
+            total += file.lstat().st_blocks * 512  # the unit of st_blocks
     return total
 
 
@@ -108,10 +101,7 @@ _shared: dict[Path, int] = {}  # lock files that this process shares, with their
 
 @contextmanager
 def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold a lock of this cache; the kernel releases it when the process dies.
-
-    `on_wait` is called repeatedly while another bakeoff holds the lock; an exception from it ends the wait.
-    """
+    """Hold a lock of this cache until the process dies at the latest. `on_wait` may raise to end the wait."""
     descriptor = _open(_lock_file(name))
     try:
         while not _try_lock(descriptor):
@@ -182,13 +172,7 @@ def _others_may_enter(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that made a folder, from owner.json.
-
-    Attributes:
-        boot: the kernel's boot id; process ids of another boot mean nothing.
-        servers: server processes started from there.
-        kept_for: run directory that may need the folder after the process ends; empty for none.
-    """
+    """The process that made a folder, from owner.json, its servers, and the run that may need the folder later."""
 
     boot: str
     process: ProcessId
@@ -201,8 +185,8 @@ class Owner:
         assert process is not None
         return cls(boot_id(), process, servers, kept_for)
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def write(self, folder: Path) -> None:
+        write_atomically(folder / OWNER_FILE, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, folder: Path) -> "Owner | None":
@@ -232,22 +216,9 @@ def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> None:
 
 
 def other_bakeoffs(root: Path) -> list[int]:
-    """Return the process ids of other bakeoffs that have servers below `root`."""
-    folders = [folder for folder in root.glob("bakeoff-*") if _FOLDER.fullmatch(folder.name)]
-    owners = [Owner.read(folder) for folder in folders]
+    owners = [Owner.read(folder) for folder in root.glob("bakeoff-*") if _FOLDER.fullmatch(folder.name)]
     alive = {owner.process.pid for owner in owners if owner is not None and not owner.dead()}
-    alive |= _starters([folder for folder in folders if not os.access(folder, os.X_OK)])
     return sorted(alive - {os.getpid()})
-
-
-def _starters(folders: list[Path]) -> set[int]:
-    """Find who started the servers whose sockets are in other users' closed folders."""
-    found: set[int] = set()
-    for process in psutil.process_iter(["cmdline", "ppid"]) if folders else ():
-        words = process.info["cmdline"] or []
-        if any(word.startswith(f"--socket={folder}/") for word in words for folder in folders):
-            found.add(process.info["ppid"])
-    return found
 
 
 @contextmanager
@@ -261,7 +232,6 @@ def unfinished(parent: Path, lock: str) -> Iterator[Path]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed bakeoffs left unfinished in a folder of the cache."""
     for each in sorted(folder.iterdir()) if folder.is_dir() else ():
         made_under = _UNFINISHED.fullmatch(each.name)
         if made_under:

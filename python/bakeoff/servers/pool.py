@@ -4,11 +4,9 @@
     WORK_ROOT/pool-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/NNN
     WORK_ROOT/load-HASH/      owner.json, NAME/{data,tmp,…}          data that outlives the pool (`keep`)
 
-Leaving the `with` block kills every server and removes the first two. If bakeoff is killed, the kernel kills its
-servers (process.py), and the next pool removes the folders of dead owners (paths.py).
+If bakeoff is killed, the kernel kills its servers, and the next pool removes the folders of dead owners.
 """
 
-import json
 import os
 import secrets
 import shlex
@@ -30,7 +28,6 @@ from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.install import install
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.paths import (
-    OWNER_FILE,
     RUNTIME_ROOT,
     Owner,
     bytes_on_disk,
@@ -50,8 +47,6 @@ _STOP_POLL_S = 0.5  # longer than code that checks the stop flag needs to end
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Data directory of a cleanly stopped server, owned by a `ServerPool`."""
-
     label: str
     path: Path
     installation_name: str
@@ -59,11 +54,7 @@ class Snapshot:
 
 
 class ServerPool:
-    """Context manager that owns instances and snapshots.
-
-    Args:
-        root: folder for the data, on the disk to measure; None for `$XDG_CACHE_HOME/bakeoff/work`.
-    """
+    """Context manager that owns instances and snapshots. `root` is on the disk to measure."""
 
     def __init__(
         self, root: Path | None = None, progress: Progress = no_progress, *, access: Access = THIS_MACHINE
@@ -175,18 +166,16 @@ class ServerPool:
     def keep(self, key: str, run: Path) -> Path:
         """Make a folder for servers that outlives the pool, for some days or until the run's directory is gone.
 
-        Args:
-            key: 8 hexadecimal digits, the same whenever the run is continued.
+        `key` has 8 hexadecimal digits and is the same whenever the run is continued.
         """
         folder = self._root / f"load-{key}"
         share(folder.name)
         if not folder.exists():
             self._make_closed(folder)
-        _write_owner(folder, Owner.current((), kept_for=str(run)))
+        Owner.current((), kept_for=str(run)).write(folder)
         return folder
 
     def start_all(self, instances: Iterable[Instance]) -> None:
-        """Start several servers in parallel; raise the first failure once all have started or failed."""
         self._for_all(instances, Instance.start)
 
     def remove_all(self, instances: Iterable[Instance]) -> None:
@@ -233,7 +222,7 @@ class ServerPool:
     def _record(self) -> None:
         owner = Owner.current(tuple(self._processes))
         for folder in (self.runtime, self.work):
-            _write_owner(folder, owner)
+            owner.write(folder)
 
     def _remove_all(self) -> None:
         for instance in self._instances:
@@ -244,12 +233,6 @@ class ServerPool:
             if folder != Path():
                 shutil.rmtree(folder, ignore_errors=True)
                 remove_lock(folder.name)
-
-
-def _write_owner(folder: Path, owner: Owner) -> None:
-    temporary = folder / f"{OWNER_FILE}.part"
-    temporary.write_text(json.dumps(owner.as_json()), "utf-8")
-    temporary.rename(folder / OWNER_FILE)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """Starts and watches child processes that end when bakeoff ends, as an account without privileges.
 
 Each child asks the kernel for SIGKILL when its parent ends (PR_SET_PDEATHSIG), which reaches it even when stopped by
-SIGSTOP. The kernel's "parent" is the *thread* that forked, so one thread that lives as long as the process forks all
-children.
-
-`launch.py` runs between fork and exec, because Python code in `preexec_fn` is not safe in a process with threads.
+SIGSTOP. The kernel's "parent" is the *thread* that forked, so one thread forks all children. `launch.py` runs between
+fork and exec, because Python code in `preexec_fn` is not safe in a process with threads.
 """
 
 import contextlib
@@ -17,12 +15,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -32,6 +31,7 @@ DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _POLL_S = 0.25
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")  # its thread forks all children
 _AIO_LIMIT = "The kernel's limit for asynchronous I/O is reached: raise fs.aio-max-nr, or stop other servers."
 _DISK_FULL = "The disk of {folder} is full: free some space, or set XDG_CACHE_HOME."
 _ADVICE = {
@@ -65,8 +65,7 @@ class Identity:
 def server_identity(*, make: bool = True) -> Identity:
     """Return the account that servers run as: our own, or for root BAKEOFF_SERVER_USER or `bakeoff`.
 
-    mysqld refuses to run as root. The system account `bakeoff` is made on first use; without `make` its number is -1
-    until then.
+    The system account `bakeoff` is made on first use; without `make` its number is -1 until then.
     """
     wanted = os.environ.get("BAKEOFF_SERVER_USER")
     if os.geteuid() != 0:
@@ -125,13 +124,12 @@ class ProcessId(NamedTuple):
         return cls(pid, int(fields[19])) if fields else None
 
     def alive(self) -> bool:
-        """Return whether it still runs; a zombie does not."""
         fields = _stat_fields(self.pid)
         return bool(fields) and int(fields[19]) == self.start_ticks and fields[0] not in "ZX"
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on, if there is such a process."""
+    """Return the fields of /proc/PID/stat from the state on, or none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
@@ -159,12 +157,7 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start a child that dies with us, in a new session so that Ctrl-C in the terminal reaches only bakeoff.
 
-    Args:
-        log: receives standard output, and errors too unless there is an `error_log`.
-        stdin: an open file, or subprocess.PIPE, which ends when we do.
-
-    Raises:
-        ServerError: the program cannot be started.
+    `log` receives standard output, and errors too unless there is an `error_log`.
     """
     order = {
         "parent": os.getpid(),
@@ -192,7 +185,7 @@ def spawn(
             )
 
     try:
-        return _on_spawner_thread(start)
+        return _SPAWNER.submit(start).result()
     except OSError as problem:
         raise ServerError(f"{launch.argv[0]} could not be started: {problem.strerror}.") from None
 
@@ -206,13 +199,9 @@ def run(
     limit_s: float = 120,
     watch: Callable[[], None] = lambda: None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a child to its end. Standard error goes to `log` with `.err` added.
+    """Run a child to its end, or kill it after `limit_s`. Standard error goes to `log` with `.err` added.
 
-    Args:
-        watch: called four times a second; an exception from it kills the child with its children.
-
-    Raises:
-        ServerError: it cannot be started, or took longer than `limit_s` and was killed.
+    `watch` is called four times a second; an exception from it kills the child with its children.
     """
     # Two files, because an unbuffered error may land in the middle of a buffered line.
     error_log = log.with_name(f"{log.name}.err")
@@ -239,14 +228,12 @@ def run(
 def run_as_us(
     argv: Sequence[str], *, watch: Callable[[], None] = lambda: None, limit_s: float = math.inf
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program as ourselves, as `run` does."""
     us = Identity(os.geteuid(), os.getegid(), switch=False)
     with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
         return run(Launch(argv, os.environ, us), cwd=Path(), log=Path(folder) / "output", limit_s=limit_s, watch=watch)
 
 
 def tail(file: Path, lines: int = 12) -> str:
-    """Return the last lines of a log, or an empty text if there is none."""
     try:
         with file.open("rb") as log:
             log.seek(0, os.SEEK_END)
@@ -258,14 +245,17 @@ def tail(file: Path, lines: int = 12) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return up to 200 characters of the last line that is not blank, or `no message`."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "no message"
 
 
 def advice(log: str, folder: Path) -> str:
-    """Return what to do about the usual complaints in the log of a mysqld, or an empty text."""
     return next((hint.format(folder=folder) for complaint, hint in _ADVICE.items() if complaint in log), "")
+
+
+def how_to_install(library: str) -> str:
+    package = tomllib.loads(files("bakeoff.servers").joinpath("packages.toml").read_text("utf-8")).get(library)
+    return f"Run: apt-get install {package}" if package else ""
 
 
 @contextlib.contextmanager
@@ -275,15 +265,3 @@ def in_memory(text: str) -> Iterator[int]:
         file.write(text)
         file.seek(0)
         yield file.fileno()
-
-
-_spawners: dict[int, ThreadPoolExecutor] = {}  # by process id, because a thread does not survive a fork
-_spawners_lock = threading.Lock()
-
-
-def _on_spawner_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Run `start` on the one thread that forks all children."""
-    with _spawners_lock:
-        if os.getpid() not in _spawners:
-            _spawners[os.getpid()] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")
-    return _spawners[os.getpid()].submit(start).result()

@@ -1,11 +1,7 @@
 """The options of each arm's server: what it needs to run, what its profile sets, what the user asked for.
 
-Profile `matched` sets the same memory and durability for every version: buffer pool, redo size, one fsync per commit,
-doublewrite, O_DIRECT, no binary log, no query cache, no performance schema, constant statistics, and on fewer than
-eight CPUs no spinning threads of the redo log. Profile `stock` leaves each version's defaults. TLS follows the
-connection.
-
-The settings check compares every option with the variable that it should have set, because `loose_` options, unknown
+Profile `matched` sets the same memory and durability for every version, `stock` leaves each version's defaults. The
+settings check compares every option with the variable that it should have set, because `loose_` options, unknown
 plugins and values out of range do not stop a server.
 """
 
@@ -14,10 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.servers.catalog import Catalog, Installation, Version
+from bakeoff.servers.client import Server
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import (
     Target,
@@ -61,21 +58,13 @@ _NEVER_SPIN = "100000"  # percent of one CPU
 
 @dataclass(frozen=True)
 class ServerMemory:
-    """Memory of every arm: InnoDB's buffer pool (or MyRocks' block cache), and all redo files together."""
-
     buffer_pool_bytes: int
     redo_bytes: int
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to start one server.
-
-    Attributes:
-        options: in order, names with underscores; an empty value is a bare flag.
-        init_options: those that matter when the data directory is initialised; they key the template.
-        from_files: `name=value` of the options that cnf files set, for the report.
-    """
+    """How to start one server. `init_options` matter when the data directory is initialised and key the template."""
 
     options: Mapping[str, str]
     init_options: Mapping[str, str] = field(default_factory=dict)
@@ -100,7 +89,6 @@ def settings_for(
         memory: the same for every arm; `stock` ignores it. A buffer pool that the user sets becomes the cache of the
             tables' engine, unless the user also sets that cache.
         connections: largest number that the load will hold open at once.
-        tls: False turns TLS off in the server.
     """
     target = Target.of(installation)
     read = _asked(spec, target)
@@ -209,7 +197,6 @@ def _matched(target: Target, memory: ServerMemory, engine: str, redo_files: int)
 
 
 def _for_own_cache(user: Mapping[str, str], engine: str) -> tuple[Mapping[str, str], list[str]]:
-    """Give the user's buffer pool to the cache of an engine that has its own."""
     cache, named = _OWN_CACHE.get(engine), {stem(name): name for name in user}
     if cache is None or cache in named or _POOL not in named:
         return user, []
@@ -321,6 +308,39 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
         elif not same_value(wanted, has):
             found.append(f"{said}: the server has {has or '(empty)'}")
     return found
+
+
+def ignored_by(server: Server, asked: Mapping[str, str]) -> list[str]:
+    """Return a line for each instrument, consumer or plugin option that a running server ignored.
+
+    These set no variable. Of the instruments only the pattern is checked: it must match one that exists.
+    """
+    found = []
+    for name, text in asked.items():
+        plain = stem(name)
+        if plain == "performance_schema_instrument":
+            for value in values_of(name, text):
+                pattern = value.partition("=")[0].strip()
+                sql = "SELECT 1 FROM performance_schema.setup_instruments WHERE name LIKE %s LIMIT 1"
+                if not server.query(sql, (pattern,)):
+                    found.append(f"{plain}={value}: this server has no such instrument, or performance_schema is off")
+        elif plain.startswith("performance_schema_consumer_"):
+            consumer = plain.removeprefix("performance_schema_consumer_")
+            rows = server.query("SELECT enabled FROM performance_schema.setup_consumers WHERE name=%s", (consumer,))
+            wanted = not is_negated(name) and is_true(text)
+            if (rows == [("YES",)]) is not wanted:
+                found.append(f"{name}={text or 'on'}: the consumer is {'off' if wanted else 'on'}")
+        elif plain in ("early_plugin_load", "plugin_load", "plugin_load_add"):
+            rows = server.query("SELECT plugin_library FROM information_schema.plugins WHERE plugin_status='ACTIVE'")
+            loaded = {_library(str(row[0])) for row in rows}
+            parts = [part for part in text.split(";") if part]
+            missing = [part for part in parts if _library(part.rpartition("=")[2]) not in loaded]
+            found += [f"{name}={part}: the server runs without it" for part in missing]
+    return found
+
+
+def _library(file: str) -> str:
+    return PurePath(file.strip()).name.removesuffix(".so")
 
 
 def same_value(asked: str, has: str) -> bool:

@@ -1,7 +1,6 @@
 """Makes a server ready to be measured: statistics analysed, data in memory, old row versions purged, pages written.
 
-Loading and restarting leave pending work, and arms differ in how much they have. A server would do it during the
-measurement.
+Otherwise it would do this pending work during the measurement, and arms differ in how much they have.
 """
 
 import re
@@ -36,7 +35,7 @@ _FAST_FLUSH = (  # in this order, so that none contradicts the one before
 
 @dataclass(frozen=True)
 class Warmth:
-    """Result of `warm`: whether the last pass read nothing from disk; None if the engine does not count reads."""
+    """Whether the last pass of `warm` read nothing from disk; None if the engine does not count reads."""
 
     warm: bool | None
     notes: tuple[str, ...] = ()
@@ -53,12 +52,10 @@ class Readiness:
     notes: tuple[str, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
-        """Return the JSON object of `outcome.json.readiness[ARM]`."""
         return asdict(self) | {"notes": list(self.notes)}
 
 
 def analyze(server: Server, database: str) -> None:
-    """Run ANALYZE TABLE on all tables, once after loading and before the snapshot."""
     for table in tables_of(server, database):
         for row in server.query(f"ANALYZE TABLE {quoted(database)}.{quoted(table)}"):
             if str(row[2]).lower() == "error":
@@ -66,10 +63,7 @@ def analyze(server: Server, database: str) -> None:
 
 
 def warm(server: Server, database: str, stop: threading.Event | None = None) -> Warmth:
-    """Read every index from end to end until a whole pass reads nothing from disk, or `stop` is set.
-
-    The result is not warm if the data does not fit into the buffer pool.
-    """
+    """Read every index from end to end until a whole pass reads nothing from disk, or `stop` is set."""
     stop = stop or threading.Event()
     names = tables_of(server, database)
     scans = [scan for table in names for scan in full_scans(server, database, table)]
@@ -97,14 +91,9 @@ def finish_pending_work(
     dirty_limit: int = DIRTY_LIMIT,
     stop: threading.Event | None = None,
 ) -> Readiness:
-    """Wait until old row versions are purged and dirty pages written; notes in the result say what is still pending.
+    """Wait until old row versions are purged and dirty pages written; notes say what is still pending.
 
-    Our own servers flush faster meanwhile; a remote one is only watched.
-
-    Args:
-        patience_s: longest wait without progress, because an idle server may keep its history a little above the limit
-            forever; None waits for the deadline.
-        dirty_limit: number of pages that may stay dirty.
+    `patience_s` is the longest wait without progress: an idle server may keep its history above the limit forever.
     """
     stop = stop or threading.Event()
     began = time.monotonic()

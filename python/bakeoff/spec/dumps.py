@@ -1,7 +1,4 @@
-"""Recognise a dump (a file of SQL, a directory of mydumper or MySQL Shell) and list its files in loading order.
-
-The engine reads the files; this module only looks at their names and at the beginning of a few.
-"""
+"""Recognise a dump (a file of SQL, a directory of mydumper or MySQL Shell) and list its files in loading order."""
 
 import json
 import re
@@ -52,12 +49,10 @@ class Dump:
 
     @property
     def server_bytes(self) -> int:
-        """Expected bytes in a server, with indexes."""
         return sum(_sql_bytes(Path(file["path"])) for stage in self.stages for file in stage)
 
 
 def read_dump(source: str) -> Dump:
-    """Recognise a dump and list its files. HostError if it cannot be read."""
     path = Path(source)
     try:
         if path.is_dir():
@@ -74,7 +69,7 @@ def read_dump(source: str) -> Dump:
 
 
 def head_of(path: str) -> bytes:
-    """Return the first megabyte of a file, decompressed; HostError if it cannot be read."""
+    """Return the first megabyte of a file, decompressed."""
     try:
         ran = subprocess.run([require_engine(), "head", path], capture_output=True, timeout=_HEAD_S, check=False)
     except subprocess.TimeoutExpired:
@@ -86,7 +81,6 @@ def head_of(path: str) -> bytes:
 
 
 def default_database(source: str) -> str:
-    """Return the one database that a source names; empty if it names none or several."""
     if is_url(source):
         return url_database(source)
     databases = read_dump(source).databases

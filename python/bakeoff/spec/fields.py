@@ -1,7 +1,6 @@
 """The fields of a study, declared once: keys of a study file, options of the commands, values of the stored record.
 
-A field's type is annotated with `Option`, which holds the help and the parser for text. `bakeoff.cli.options` turns
-such fields into command-line options; pydantic turns them into the YAML schema and reads the record.
+`bakeoff.cli.options` turns them into command-line options, pydantic into the YAML schema and the record.
 """
 
 import re
@@ -23,7 +22,6 @@ RATE_MAX = 1e9
 SEED_MAX = 2**63 - 1
 TABLES_MAX = 1_000
 THREADS_MAX = 10_000
-"""Connections per arm; the engine takes no more."""
 DATABASE_PATTERN = r"^[A-Za-z0-9_$-]{1,64}$"
 
 
@@ -39,7 +37,6 @@ class Option:
         parse: reads the value from text; raises SpecError. By default the field's type decides.
         flags: names on the command line, as `--workload -w`; by default made from the field's name.
         default: words that the help shows for a default that is computed.
-        section: heading of the help under which the option stands; by default the `SECTION` of its model.
     """
 
     help: str = ""
@@ -83,7 +80,6 @@ class Frozen(BaseModel):
     SECTION: ClassVar[str] = "Options"
 
     def given(self) -> dict[str, Any]:
-        """The fields that were given a value, without those left at their default."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
@@ -116,7 +112,6 @@ def split_list(text: str) -> list[str]:
 
 
 def parse_threads(text: str) -> tuple[int, ...]:
-    """Read numbers of connections: `1,16,64`."""
     parts = split_list(text)
     if odd := next((part for part in parts if not re.fullmatch(r"0*[1-9]\d{0,8}", part)), None):
         raise SpecError(f"{odd!r} is not a whole number above zero.", hint="Write --threads 1,4,16.")

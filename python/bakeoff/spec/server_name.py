@@ -31,8 +31,8 @@ class ServerSpec(Frozen):
     """One server setup. Equality is by value, so two arms may share binaries, templates and data.
 
     Attributes:
-        flavour, version: for CATALOG, else empty; the version may be a prefix (`8.0`), or empty for the newest.
-        location: directory, file, image, or URL without its password, for the other origins.
+        version: may be a prefix (`8.0`), or empty for the newest.
+        location: directory, file, image, or URL without its password; empty for CATALOG.
         options: mysqld options in the order typed; names have underscores and no leading dashes.
         cnf_files: my.cnf files that are read before `options`; absolute, or with a leading `~`.
         cnf_options: names of the options in all groups of these files.
@@ -64,7 +64,6 @@ class ServerSpec(Frozen):
 
     @property
     def is_running(self) -> bool:
-        """Whether it is named by URL; bakeoff neither starts nor stops it."""
         return self.origin is Origin.URL
 
     def with_options(self, **options: str) -> Self:
@@ -80,7 +79,6 @@ class ServerSpec(Frozen):
         env: tuple[tuple[str, str], ...] | None = None,
         cnf_files: tuple[str, ...] | None = None,
     ) -> Self:
-        """Replace options, environment or cnf files; None keeps them."""
         given = {"options": options, "env": env, "cnf_files": cnf_files}
         return self.model_copy(update={name: value for name, value in given.items() if value is not None})
 
@@ -198,7 +196,6 @@ def _cnf_options(files: list[str]) -> tuple[str, ...]:
 
 
 def is_url(text: str) -> bool:
-    """Whether a server, or the source of data, is a running server."""
     return "://" in text
 
 
@@ -209,7 +206,6 @@ def url_password(text: str) -> str | None:
 
 
 def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
-    """Return host, port, socket path and user of a server URL."""
     parts = urlsplit(location)
     socket = parse_qs(parts.query).get("socket", [None])[0]
     return (
@@ -229,7 +225,6 @@ def running_at(server: ServerSpec, *, with_database: bool) -> tuple[str | int, .
 
 
 def url_database(location: str) -> str:
-    """Return the database that a server URL names, or an empty string."""
     return unquote(urlsplit(location).path).strip("/")
 
 

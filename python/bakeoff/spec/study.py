@@ -23,24 +23,18 @@ class Part(StrEnum):
 
 
 class Factor(Frozen):
-    """What is varied. `parts` are those of the settings in its levels, usually one."""
-
     name: str
     parts: tuple[Part, ...]
     levels: tuple[str, ...]
 
 
 class PublishedFigure(Frozen):
-    """A published throughput of one arm in one cell. Only ratios of such figures are compared."""
-
     cell: str
     arm: str
     value: float
 
 
 class Published(Frozen):
-    """Figures that somebody published for the same question; `source` says who, where and when."""
-
     source: str
     unit: str
     figures: tuple[PublishedFigure, ...]
@@ -49,10 +43,7 @@ class Published(Frozen):
 class Fraction(Frozen):
     """Which combinations of some two-level factors were chosen, and which effects are therefore confounded.
 
-    Attributes:
-        factors: the two-level factors in the fraction; all others are crossed with them in full.
-        words: the defining relation: sets of factors whose levels determine each other.
-        measured, complete: number of combinations (arms) in the fraction, and of all levels.
+    `words` is the defining relation: sets of factors whose levels determine each other.
     """
 
     factors: tuple[str, ...]
@@ -78,7 +69,6 @@ class Fraction(Frozen):
         return tuple(each for each in group if set(each) != pair)
 
     def sentences(self) -> tuple[str, ...]:
-        """Describe the fraction and its aliases for the plan, the run and the report."""
         roman = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII"}.get(self.resolution, str(self.resolution))
         named = [" = ".join(f"{a} × {b}" for a, b in group) for group in self.mixed_pairs() if len(group) > 1]
         return (
@@ -95,10 +85,7 @@ class Design(Frozen):
     """The factors and levels behind the arms of a study.
 
     Attributes:
-        about: where the question comes from.
-        scale: `demo`, `small`, `paper`, or empty for what the file itself says.
         levels: arm -> level of each factor, in the order of the factors; the control has its baseline's.
-        excluded: combinations left out by `where`.
         fraction: how the combinations were chosen; None for all that `where` leaves.
         together: measure an arm until its cell is finished; effects need epochs that have every arm.
     """
@@ -121,13 +108,10 @@ class Data(Frozen):
     """Content and declaration of the tables. Arms with equal data and equal server can share a build.
 
     Attributes:
-        charset, collation: of the database, hence of the tables; None for the server's default.
-        table_charset, table_collation: of the tables, if not the database's.
-        column_charset, column_collation: of the text columns, if not the table's.
-        table_options: appended to CREATE TABLE (`ROW_FORMAT=COMPRESSED`).
+        charset, collation: of the database; None for the server's default.
+        table_charset, table_collation: of the tables, if not the database's; `column_…` likewise.
         options: script options of this arm alone (`table_size`); they override the workload's.
-        source: a dump that is loaded instead of running `prepare`: its path, or the URL of a running server before its
-            data was taken.
+        source: path of a dump that is loaded instead of running `prepare`, or URL of a running server.
         source_bytes: expected size of the data of a URL.
     """
 
@@ -167,16 +151,10 @@ CONNECTION_WORDS = {
     "tls": ("disabled", "preferred", "required"),
     "prepare_mode": ("server", "client"),
 }
-"""Fields of a connection that take one of a few words."""
 
 
 class Connection(Frozen):
-    """How the client talks to the server, in `CONNECTION_WORDS`.
-
-    Attributes:
-        charset, collation: None for those of the data, so that no conversion is measured.
-        tls: disabled by default, so that it never differs by accident.
-    """
+    """How the client talks to the server. The charset and collation of the data by default, so nothing is converted."""
 
     charset: str | None = None
     collation: str | None = None
@@ -197,10 +175,7 @@ class Connection(Frozen):
 class Arm(Frozen):
     """One combination of levels: a server, its data, the way to talk to it.
 
-    Attributes:
-        name: short and unique in the study (`A`, `B`, `A'`).
-        label: what a reader calls it (`mysql:8.0.15`).
-        slowdown_percent: injected slowdown, for testing the method: uncounted events per 100 counted.
+    `slowdown_percent` is injected, for testing the method: uncounted events per 100 counted.
     """
 
     name: str
@@ -247,8 +222,7 @@ class Workload(WorkloadFields):
 class Question(Frozen):
     """What a study asks. Each feature adds a record (`question.py`), whose kind is the feature's name.
 
-    Attributes:
-        reference: the log ratio that a comparison is measured against: measuring may end once it is excluded.
+    `reference` is the log ratio that a comparison is measured against: measuring may end once it is excluded.
     """
 
     adds_arms: ClassVar[bool] = False
@@ -264,12 +238,10 @@ class Question(Frozen):
         return self.kind == "verdict"
 
     def map_arms(self, _change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Question":
-        """Return the question with its own arms changed."""
         return self
 
 
 def _as_question(value: object) -> object:
-    """Read a question as the record of its feature."""
     kind = value.get("kind", "verdict") if isinstance(value, dict) else "verdict"
     if kind == "verdict":
         return value
@@ -280,17 +252,12 @@ def _as_question(value: object) -> object:
 
 
 class Study(Sizes, Conditions):
-    """Everything that a run needs to know.
+    """Everything that a run needs to know. `workloads` and `threads` make the cells; the first arm is the baseline.
 
     Attributes:
-        arms: the baseline first; at least two.
-        workloads: with `threads` they make the cells.
         capture_database: database of captured statements on running servers when neither the log nor the URL names one.
         precision, equivalence: half-widths in natural-log units.
         has_target: the precision was asked for, so the report says when the budget ends before it is reached.
-        question: what is asked of the arms: a verdict, unless a feature asks something else.
-        builds: independent loads of the data per arm, rotated over epochs.
-        design: the factors and levels behind the arms, and published figures; None for a duel.
         client: host of the client, as ssh knows it; None: client and servers share this machine.
     """
 
@@ -314,7 +281,6 @@ class Study(Sizes, Conditions):
 
     @property
     def has_running_server(self) -> bool:
-        """A running server is not restarted, and its tables outlive the run."""
         return any(arm.server.is_running for arm in self.arms)
 
     @model_validator(mode="after")

@@ -5,6 +5,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -82,7 +83,6 @@ class StudyFile(Sizes, Conditions):
 
     @property
     def varied(self) -> dict[str, Levels]:
-        """The factors, `servers` included."""
         servers: dict[str, Levels] = {"server": self.servers} if self.servers else {}
         return servers | self.factors
 
@@ -91,11 +91,7 @@ class StudyFile(Sizes, Conditions):
 class LoadedStudy:
     """A study file with one of its scales applied.
 
-    Attributes:
-        path: the file; paths in it are relative to its folder.
-        written: the form as it is in the file, with all levels.
-        levels: factor -> level -> settings, in the file's order.
-        cnf_folder: folder of the servers' @FILEs.
+    `written` is the form without the scale; `levels` map factor -> level -> settings, in the file's order.
     """
 
     path: Path
@@ -117,7 +113,6 @@ class LoadedStudy:
         return self.place_of_setting((*settings_behind(field), "server"), combination)
 
     def place_of_setting(self, names: Sequence[str], combination: Mapping[str, str]) -> KeyPath:
-        """Return the place of the first of these settings that an arm has."""
         for setting in names:
             for factor, level in reversed(tuple(combination.items())):
                 if setting in self.levels[factor][level]:
@@ -322,13 +317,6 @@ _REMEDIES = {
 
 _REASONS = {"extra_forbidden": "there is no such key", "missing": "it is missing", "tuple_type": "it is not a list"}
 
-_OF_COMMAND_LINE = {
-    "rate": "Write rate_per_s in a workload: {script: oltp_read_only, rate_per_s: 500}.",
-    "publish": "Write control: true, or --publish on the command line.",
-    "time": "Write budget.",
-    "explain_budget": "Write --explain-budget on the command line.",
-}
-
 _FORMS: dict[int | str, type[Frozen]] = {
     "workloads": WorkloadForm,
     "where": Exclusion,
@@ -347,34 +335,21 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
     reason = reason[0].lower() + reason[1:]
     hint = _REMEDIES.get(found["type"], "See docs/reference/studies.md.")
     if found["type"] == "extra_forbidden" and path:
-        near = difflib.get_close_matches(str(path[-1]), _keys(_FORMS.get(path[0], StudyFile)), n=1)
-        hint = f"Did you mean {near[0]}?" if near else hint
-        hint = _elsewhere(str(path[-1]), path) or hint
-    elif found["type"] == "list_type" and path[-1:] == ("workloads",):
-        hint = "Write a list: [oltp_read_only], or a line with - for each."
+        hint = _where_it_goes(str(path[-1]), path[0]) or hint
     elif path[:1] == ("settings",) and isinstance(found["input"], list):
         hint = "A setting has one value; write factors: {NAME: [LEVEL, LEVEL]}."
     return lines.error(path, f"{reason}.", hint=hint)
 
 
-def _keys(form: type[Frozen]) -> list[str]:
-    return [str(field.validation_alias or name) for name, field in form.model_fields.items()]
-
-
-def _elsewhere(key: str, path: KeyPath) -> str:
-    """Where to write a key that is known on the command line or among the settings; empty if it is unknown."""
-    word = key.replace("-", "_")
-    if path[0] == "workloads":
-        return "Write rate_per_s." if word == "rate" else ""
-    if path[0] in ("where", "published") or word == "server":  # the key is servers
-        return ""
-    if word in _OF_COMMAND_LINE:
-        return _OF_COMMAND_LINE[word]
-    try:
-        part_of(word)
-    except SpecError:
-        return ""
-    return f"Write it under settings: {{{word}: …}}."
+def _where_it_goes(key: str, within: int | str) -> str:
+    """Return a hint for an unknown key: a setting belongs under `settings`, another may be misspelt."""
+    if within not in _FORMS and key != "server":  # the key is servers
+        with suppress(SpecError):
+            part_of(key)
+            return f"Write it under settings: {{{key}: …}}."
+    fields = _FORMS.get(within, StudyFile).model_fields.items()
+    near = difflib.get_close_matches(key, [str(field.validation_alias or name) for name, field in fields], n=1)
+    return f"Did you mean {near[0]}?" if near else ""
 
 
 def _path(location: tuple[int | str, ...]) -> KeyPath:
@@ -384,13 +359,11 @@ def _path(location: tuple[int | str, ...]) -> KeyPath:
 
 
 def shipped_studies() -> dict[str, Path]:
-    """Return the files of the studies that ship with bakeoff, by name, in alphabetical order."""
     folder = Path(str(files("bakeoff"))) / "studies"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def find_study(text: str) -> Path:
-    """Find the file of a study: a path, or the name of a study that ships."""
     path = Path(text)
     if path.is_file():
         return path

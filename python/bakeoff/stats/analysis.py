@@ -5,9 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean
-from sys import intern
 from types import MappingProxyType
-from typing import Any
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
@@ -16,7 +14,7 @@ from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.diagnostics import long_waits, stalls, states_flag, two_states, windows
+from bakeoff.stats.diagnostics import two_states, windows
 from bakeoff.stats.differences import Changes, changes_flag, differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, FlagKind, Stop
@@ -27,8 +25,7 @@ from bakeoff.stats.verdict import AnalysisContext, compare
 CONTROL_ALPHA = 0.01  # error share of the control's interval, over all cells together
 
 _UNTRUSTED = Flag(
-    kind=FlagKind.UNTRUSTED,
-    text="the baseline differed from its own control; do not rely on anything here.",
+    kind=FlagKind.UNTRUSTED, text="the baseline differed from its own control; do not rely on anything here."
 )
 
 
@@ -43,12 +40,8 @@ def analyse(
 ) -> Analysis:
     """Analyse a run. The same input always gives the same analysis.
 
-    Args:
-        epochs: all epochs, in any order; discarded ones are only counted.
-        plan: None to plan again from the study.
-        ended: after ABORTED, EXTENDED and RUNNING only the anytime-valid interval is shown.
-        kinds: kind of machine by host (`bakeoff.results.manifest.kinds_of`).
-        network: between client and servers; None if both were on one machine.
+    `epochs` may be in any order; `plan` is None to plan again from the study. After ABORTED, EXTENDED and RUNNING only
+    the anytime-valid interval is shown. `network` is None if client and servers were on one machine.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)
@@ -60,7 +53,6 @@ def analyse(
     settings = run.undeclared
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
-    still = {} if ended is Stop.RUNNING else stalls(sums, stacked(run.waits, "epoch"))
     changed = {(cell, arm): changes_flag(arm, found) for (cell, arm), found in run.changes.items()}
     comparisons = []
     for comparison in compare(pairs, plan, context):
@@ -68,7 +60,7 @@ def analyse(
             _UNTRUSTED if trusted is False else None,
             *(
                 found.get((comparison.cell, arm))
-                for found in (changed, states, still)
+                for found in (changed, states)
                 for arm in (comparison.contender, comparison.baseline)
             ),
             settings_flag(settings.get(comparison.contender, {})),
@@ -140,12 +132,8 @@ def _load_flags(
 
 
 def _states_flags(run: "Reduced", plan: Plan) -> dict[tuple[str, str], Flag]:
-    cells = {cell.name: cell for cell in plan.cells}
-    return {
-        (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
-        for state in two_states(stacked(run.windows, "cell"))
-        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ anyway
-    }
+    scripted = {cell.name for cell in plan.cells if not cell.fixed_work}  # the parts of a capture differ anyway
+    return {key: flag for key, flag in two_states(stacked(run.windows, "cell")).items() if key[0] in scripted}
 
 
 def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | None) -> bool | None:
@@ -189,30 +177,20 @@ def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Sto
 
 # ---- epochs reduced to what an analysis needs, so that many fit in memory --------------------------------------------
 
-_OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
+_OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count", "quantiles_ns")
 
 
 @dataclass
 class Reduced:
-    """The epochs of a run without their slices, so that many fit in memory.
-
-    Attributes:
-        history, epochs: the valid epochs; `epochs` keeps only quantiles of histograms.
-        sums, waits, windows: `arm_sums`, `long_waits` and `windows` of every valid epoch.
-        discarded: reasons by epoch.
-        undeclared: by contender, settings that differed in any epoch.
-        changes: by (cell, arm), variables that changed while the cell was measured.
-    """
+    """The epochs of a run without their slices, so that many fit in memory."""
 
     history: list[EpochEstimates] = field(default_factory=list)
     epochs: list[EpochData] = field(default_factory=list)
     sums: list[Frame] = field(default_factory=list)
-    waits: list[Frame] = field(default_factory=list)
     windows: list[Frame] = field(default_factory=list)
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
     _compared: set[int] = field(default_factory=set)
 
     def add(self, epoch: EpochData, study: Study) -> None:
@@ -221,29 +199,25 @@ class Reduced:
             return
         if len(epoch.slices):
             self.sums.append(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
-            self.waits.append(long_waits(epoch))
             self.windows.append(windows(epoch.slices).with_columns(host=epoch.host))
         self._compare(epoch.variables, study)
         for arm, cells in epoch.changes.items():
             for cell, found in cells.items():
                 self.changes.setdefault((cell, arm), {}).update(found)
         self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
-        quantiles = [_quantiles(row) for row in epoch.histograms]
+        quantiles = [{name: row[name] for name in _OF_HISTOGRAM if name in row} for row in epoch.histograms]
         self.epochs.append(
-            replace(
-                epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, server_counts={}, failures=[]
-            )
+            replace(epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, failures=[])
         )
 
     def _compare(self, variables: Mapping[str, Mapping[str, str]], study: Study) -> None:
-        self.versions |= {arm: values.get("version", "") for arm, values in variables.items()}
         base = variables.get(study.baseline.name)
         for arm in study.arms[1:]:
             theirs = variables.get(arm.name)
             if not base or not theirs:
                 continue
             fingerprint = hash((arm.name, frozenset(base.items()), frozenset(theirs.items())))
-            if fingerprint in self._compared:
+            if fingerprint in self._compared:  # comparing takes some milliseconds
                 continue
             self._compared.add(fingerprint)
             if differing := undeclared(differences(base, theirs, study, arm)):
@@ -251,7 +225,6 @@ class Reduced:
 
 
 def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
-    """Reduce all epochs of a run, in any order."""
     run = Reduced()
     for epoch in epochs:
         run.add(epoch, study)
@@ -262,11 +235,4 @@ def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
 
 
 def stacked(frames: Sequence[Frame], *by: str) -> Frame:
-    """Stack frames, sorted by columns; without frames, an empty one."""
     return Frame.concat(frames).sort(*by) if frames else Frame({})
-
-
-def _quantiles(row: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: row[name] for name in _OF_HISTOGRAM if name in row}
-    kept |= {name: intern(value) for name, value in kept.items() if isinstance(value, str)}
-    return kept | {"quantiles_ns": {intern(name): value for name, value in row["quantiles_ns"].items()}}

@@ -1,12 +1,6 @@
-"""Diagnostics that raise flags, and the end of a warm-up. No verdict depends on them.
+"""Diagnostics that raise flags (docs/reference/method.md), and the end of a warm-up. No verdict depends on them."""
 
-docs/reference/method.md ("The flags in full") explains each.
-"""
-
-import json
 import math
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import fmean, variance
@@ -15,34 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.plan import Cell
-from bakeoff.results import EpochData
 from bakeoff.results.frame import Frame
-from bakeoff.spec import Placement
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate, with_rates
-from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, FlagKind, Frozen
+from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, FlagKind
 from bakeoff.units import percent_text
 
 _SAME_LENGTH = 0.7  # share of the longest slice: a shorter one was measured before slices were doubled
 _LEAK_EPOCHS = 3  # two epochs are too few to lengthen slices for
 _CARRY_OVER_MAX = 0.05  # log ratio of one arm's throughput
-_SHAPE_EPOCHS = 6  # fewest epochs for the outlier and bimodality tests
+_OUTLIER_EPOCHS = 6  # fewest epochs for the outlier test
 _ROUNDING = 1e-9  # values that differ by a smaller share of their size are equal but for rounding
-_SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests: strict, because every comparison is tested
-
-# 99 % quantiles, for normal values, of the largest share of the sum of squares that a split into two groups of at
-# least two values explains. From the simulation in tests/stats/test_side_tests.py (`bimodal_quantiles`).
-_BIMODAL_N = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
-_BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772, 0.746)
+_OUTLIER_ALPHA = 0.01  # strict, because every comparison is tested
 
 
 def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
     """Estimate how much faster an arm is right after itself than after another arm.
 
-    A loss that both arms share nearly cancels in their ratio. What they lose differently stays in it, in proportion to
-    the slices that follow another arm. Epochs with shorter slices are left out, because a run doubles its slices when
-    it finds carry-over. The t intervals have 95% over both estimates of all `comparisons` together.
+    Epochs with shorter slices are left out, because a run doubles its slices when it finds carry-over. The t intervals
+    have 95% over both estimates of all `comparisons` together.
     """
     longest_s = max((pair.slice_s for pair in pairs), default=0.0)
     pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
@@ -55,10 +40,7 @@ def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryO
 
 
 def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | None:
-    """Estimate D of the first half of an epoch minus D of the second; None below two epochs.
-
-    The t interval has 95% over all `comparisons` of the run together.
-    """
+    """Estimate D of the first half of an epoch minus D of the second; None below two epochs."""
     return _estimate([pair.trend for pair in pairs if pair.trend is not None], alpha=iv.ALPHA_T / comparisons)
 
 
@@ -119,29 +101,18 @@ def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
 def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
     """Flag one epoch far from the others (Grubbs' test at 1%, six or more epochs)."""
     n = len(points)
-    if n < _SHAPE_EPOCHS:
+    if n < _OUTLIER_EPOCHS:
         return None
     values = np.array([point.value for point in points])
     sd = values.std(ddof=1)
     if sd == 0:
         return None
     distance = np.abs(values - values.mean()) / sd
-    t2 = iv.t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
+    t2 = iv.t_quantile(1 - _OUTLIER_ALPHA / (2 * n), n - 2) ** 2
     if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
         return None
     epoch = points[int(distance.argmax())].epoch
     return _unstable(f"epoch {epoch} is far from the others; it is kept.")
-
-
-def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
-    """Flag two groups of epochs that explain nearly all of the spread (1%)."""
-    n = len(points)
-    if n < _SHAPE_EPOCHS:
-        return None
-    low, explained = _best_split(np.sort([point.value for point in points]), fewest=2)
-    if explained <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
-        return None
-    return _unstable(f"the epochs form two groups of {low} and {n - low}; the mean describes neither.")
 
 
 def _unstable(text: str) -> Flag:
@@ -152,14 +123,14 @@ def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
     return iv.estimate_of(values, partial(iv.t_interval, alpha=alpha)) if len(values) >= 2 else None
 
 
-def _best_split(values: NDArray[np.float64], *, fewest: int) -> tuple[int, float]:
+def _best_split(values: NDArray[np.float64]) -> tuple[int, float]:
     """Split sorted values in two; return the lower group's size and the share of the sum of squares explained."""
     n = values.size
     if np.ptp(values) <= _ROUNDING * np.abs(values).max():
-        return fewest, 0.0
+        return 1, 0.0
     centred = values - values.mean()
     total = float(centred @ centred)
-    low = np.arange(fewest, n - fewest + 1)
+    low = np.arange(1, n)
     sums = np.cumsum(centred)[low - 1]
     between = sums**2 / low + sums**2 / (n - low)
     best = int(between.argmax())
@@ -177,8 +148,7 @@ def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
     Throughput is never steady on a shared machine, so arms are compared within blocks. Before `planned_s` seconds,
     every arm's log ratio to the first, plus two standard errors, must have moved by less than 1.5% between the last two
     seconds. Later the warm-up continues while an arm has moved by more than 1.5% plus two standard errors between the
-    last two windows of 0.5, 1 or 2 s. A ratio may rise and fall again, as while a server builds its adaptive hash
-    index.
+    last two windows of 0.5, 1 or 2 s.
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
     if end_s < planned_s:
@@ -214,166 +184,54 @@ def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
     return {arm: [fmean(found[arm]) - fmean(found[arms[0]]) for found in whole] for arm in arms[1:]}
 
 
-_STALL_NS = 1_000_000_000
-_BUSY_MIN = 0.1  # CPUs: a server that usually takes fewer may just be idle
-
-
-def long_waits(epoch: EpochData) -> Frame:
-    """Return the slices in which an event, or the whole slice, took as long as a stall."""
-    slices = epoch.slices
-    waited_ns = np.where(slices["events"] > 0, slices.get("latency_max_ns", 0), slices["length_ns"])
-    slices = slices.with_columns(
-        epoch=epoch.epoch, waited_ns=waited_ns, server_cpu_ns=slices.get("server_cpu_ns", np.nan)
-    )
-    return slices.select("cell", "arm", "epoch", "length_ns", "server_cpu_ns", "waited_ns").rows(waited_ns >= _STALL_NS)
-
-
-def stalls(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
-    """Flag servers, by (cell, arm), that neither answered nor used their usual CPU for a second or more.
-
-    The usual CPU is the median of the epochs' medians. `sums` and `waits` are the stacked `arm_sums` and `long_waits`.
-    """
-    if not len(waits):
-        return {}
-    arms = sums.by("cell", "arm")
-    keys = [*zip(waits["cell"], waits["arm"], strict=True)]
-    usual, typical_ns = (arms.by_key(arms.median(sums[name])) for name in ("server_cpus", "slice_ns"))
-    slices = waits.with_columns(usual=[usual[key] for key in keys], typical_ns=[typical_ns[key] for key in keys])
-    slices = slices.rows(slices["usual"] >= _BUSY_MIN)
-    # If a slice took more CPU time than usual, one event ran beside idle connections, on one CPU at most.
-    all_at_work_ns = np.fmin(slices["server_cpu_ns"], slices["usual"] * slices["typical_ns"])
-    alone_ns = (slices["server_cpu_ns"] - all_at_work_ns) / np.fmin(slices["usual"], 1.0)
-    rested = np.fmin(slices["length_ns"] - all_at_work_ns / slices["usual"] - alone_ns, slices["waited_ns"])
-    found = slices.with_columns(rested_ns=rested).rows(rested >= _STALL_NS).sort("rested_ns")
-    return {
-        (cell, arm): _unstable(
-            f"the server of arm {arm} stalled for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
-            f"{longest['epoch'][-1]} ({len(longest)} such slices in all), without CPU time or an answer: it was "
-            "stopped from outside, or waited for its disk."
-        )
-        for (cell, arm), longest in found.by("cell", "arm").frames().items()
-    }
-
-
 _WINDOW_S = 0.5
 _WINDOWS_MIN = 16
 _EXPLAINED = 0.85  # share of the sum of squares; two groups explain 64 % of many normal values, 75 % of uniform ones
 _APART = math.log(1.25)
 _SHARE_MIN = 0.1  # of the windows, in either state
-_CPUS_MIN = 0.15  # name threads that use this many more CPUs in the slow state
-_SPINNING = ("ib_log", "thread ")  # threads of the redo log; `thread N` has no name
-_SPINS_SINCE = (8, 0, 11)  # of MySQL
-_SPINS = (
-    "threads of the redo log spin once the server uses 80 % of a CPU; innodb_log_spin_cpu_abs_lwm=100000 prevents "
-    "it (the profile matched sets that on fewer than eight CPUs)."
-)
 
 
-class TwoStates(Frozen):
-    """An arm that alternated between a fast and a slow state in one cell, each for seconds at a time.
-
-    The cause may be threads that spin above some load, or connections whose threads the kernel moves.
-
-    Attributes:
-        fast_tps, slow_tps: mean throughput of the two groups of windows, events/s.
-        slow_share: share of windows in the slow state.
-        threads: server threads and the CPUs that they used more in the slow state, most first.
-    """
-
-    cell: str
-    arm: str
-    fast_tps: float
-    slow_tps: float
-    slow_share: float
-    threads: tuple[tuple[str, float], ...]
-
-
-def two_states(windows: Frame) -> list[TwoStates]:
-    """Find the arms that ran in two states, cell by cell.
+def two_states(windows: Frame) -> dict[tuple[str, str], Flag]:
+    """Flag arms, by (cell, arm), that alternated between a fast and a slow state, each for seconds at a time.
 
     Two groups of windows must explain 85% of the spread and be 25% apart, each with a tenth of at least 16 windows.
     """
     if not len(windows):
-        return []
+        return {}
     log_rate, arms, hosts = windows["log_rate"], windows.by("cell", "arm"), windows.by("cell", "arm", "host")
     # Remove the differences between hosts of a cluster: they are not states of a server.
     of_host = hosts.mean(log_rate)[hosts.ids] - arms.mean(log_rate)[arms.ids]
     groups = windows.with_columns(log_rate=log_rate - of_host).by("cell", "arm").frames()
-    return [found for (cell, arm), group in groups.items() if (found := _split(cell, arm, group))]
+    return {(cell, arm): flag for (cell, arm), group in groups.items() if (flag := _states_flag(arm, group))}
 
 
-def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
-    """Flag the finding, with the setting that prevents it if one is known."""
-    speeds = f"{state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s"
-    text = f"arm {state.arm} ran at {speeds}, the slower for {state.slow_share:.0%} of the time"
-    if state.threads:
-        names = " and ".join(name for name, _ in state.threads)
-        text += f", in which {names} used {math.fsum(cpus for _, cpus in state.threads):.1f} CPUs more"
-    if _spins(state, version):
-        return _unstable(f"{text}: {_SPINS}")
-    if cell.placement is Placement.FREE and not cell.writes:
-        text += ": the kernel moves the two threads of a connection; --placement paired keeps them together"
-    return _unstable(f"{text}.")
-
-
-def windows(slices: Frame) -> Frame:
-    """Cut each arm's slices of an epoch into windows of half a second.
-
-    Returns columns cell, arm, log_rate, events, seconds, length_ns, and CPU ns of threads as JSON texts, one per line.
-    """
-    rated = with_rates(slices.with_columns(threads=slices.get("threads", "{}")))  # simulated slices lack it
-    worked = rated.rows(rated["events"] > 0).sort("start_ns")
-    arms = worked.by("cell", "arm")
-    spent_s = np.concatenate([np.empty(0), *(np.cumsum(seconds) for seconds in arms.split(worked["seconds"]))])
-    worked = worked.rows(arms.order).with_columns(window=np.floor(spent_s / _WINDOW_S))
-    by = worked.by("cell", "arm", "window")
-    found = by.keys.with_columns(
-        **{name: by.sum(worked[name]) for name in ("events", "seconds", "length_ns")},
-        threads=["\n".join(texts) for texts in by.split(worked["threads"])],
-    )
-    found = found.rows(found["seconds"] > 0)
-    return found.with_columns(log_rate=np.log(found["events"] / found["seconds"]))
-
-
-def _split(cell: str, arm: str, windows: Frame) -> TwoStates | None:
+def _states_flag(arm: str, windows: Frame) -> Flag | None:
     windows = windows.sort("log_rate")
     rates = windows["log_rate"]
     n = rates.size
     if n < _WINDOWS_MIN:
         return None
-    count, explained = _best_split(rates, fewest=1)
-    slow, fast = windows.rows(slice(count)), windows.rows(slice(count, None))
+    count, explained = _best_split(rates)
     apart = float(rates[count:].mean() - rates[:count].mean())
     if explained < _EXPLAINED or apart < _APART or not _SHARE_MIN <= count / n <= 1 - _SHARE_MIN:
         return None
-    usual = _cpus(fast)
-    more = {name: cpus - usual[name] for name, cpus in _cpus(slow).items()}
-    named = sorted(((name, cpus) for name, cpus in more.items() if cpus >= _CPUS_MIN), key=lambda each: -each[1])
-    return TwoStates(
-        cell=cell,
-        arm=arm,
-        fast_tps=_tps(fast),
-        slow_tps=_tps(slow),
-        slow_share=count / n,
-        threads=tuple(named[:3]),
+    slow, fast = (
+        float(each["events"].sum()) / float(each["seconds"].sum())
+        for each in (windows.rows(slice(count)), windows.rows(slice(count, None)))
+    )
+    return _unstable(
+        f"arm {arm} ran at {fast:,.0f} or at {slow:,.0f} events/s, the slower for {count / n:.0%} of the time."
     )
 
 
-def _tps(windows: Frame) -> float:
-    return float(windows["events"].sum()) / float(windows["seconds"].sum())
-
-
-def _cpus(windows: Frame) -> Counter[str]:
-    length_ns = windows["length_ns"].sum()
-    used: Counter[str] = Counter()
-    for text in "\n".join(windows["threads"]).split("\n"):
-        for name, time_ns in json.loads(text).items():
-            used[name] += time_ns / length_ns
-    return used
-
-
-def _spins(state: TwoStates, version: str) -> bool:
-    number = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if number is None or "mariadb" in version.lower() or tuple(map(int, number.groups())) < _SPINS_SINCE:
-        return False
-    return any(name.startswith(_SPINNING) for name, _ in state.threads)
+def windows(slices: Frame) -> Frame:
+    """Cut each arm's slices of an epoch into windows of half a second: cell, arm, log_rate, events, seconds."""
+    rated = with_rates(slices)
+    worked = rated.rows(rated["events"] > 0).sort("start_ns")
+    arms = worked.by("cell", "arm")
+    spent_s = np.concatenate([np.empty(0), *(np.cumsum(seconds) for seconds in arms.split(worked["seconds"]))])
+    worked = worked.rows(arms.order).with_columns(window=np.floor(spent_s / _WINDOW_S))
+    by = worked.by("cell", "arm", "window")
+    found = by.keys.with_columns(events=by.sum(worked["events"]), seconds=by.sum(worked["seconds"]))
+    found = found.rows(found["seconds"] > 0)
+    return found.with_columns(log_rate=np.log(found["events"] / found["seconds"]))

@@ -1,11 +1,10 @@
-"""Find differences between arms that nobody asked for: in their rows, and in the settings of their servers.
-
-Rows are compared only between arms that differ in how rows are stored (character set, engine, row format).
-"""
+"""Find differences between arms that nobody asked for: in their rows, and in the settings of their servers."""
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence, Set
 from enum import StrEnum
+from pathlib import Path
 
 from bakeoff.spec import Arm, Data, Profile, Study
 from bakeoff.spec.server_name import stem
@@ -16,18 +15,12 @@ _STORAGE_OPTIONS = frozenset({"column_type", "column_length", "create_table_opti
 
 
 class Answer(Frozen):
-    """A server's answer to a query of the data check.
-
-    Attributes:
-        answer: the result as text; checksums are of utf8mb4.
-        collation: decides the order of rows; only answers with equal collations are compared.
-        columns: columns that were read. Only answers over equal columns are compared, since JSON is a text on MariaDB.
-    """
+    """A server's answer to a query of the data check, as text."""
 
     sql: str
     answer: str
-    collation: str | None = None
-    columns: tuple[str, ...] | None = None
+    collation: str | None = None  # decides the order of rows; only answers with equal collations are compared
+    columns: tuple[str, ...] | None = None  # only answers over equal columns are compared (JSON differs)
 
 
 RowAnswers = Mapping[str, Mapping[str, Answer]]  # table -> name of the query -> answer
@@ -42,7 +35,6 @@ class RowDifference(Frozen):
     arms: tuple[tuple[str, tuple[str, ...]], ...]
 
     def text(self, labels: Mapping[str, str]) -> str:
-        """`5 rows on mysql:8.0, mysql:5.7 but 4 rows on mariadb:11`."""
         return " but ".join(f"{answer} on {', '.join(labels[name] for name in names)}" for answer, names in self.arms)
 
 
@@ -96,73 +88,29 @@ _NAMED_MAX, _VALUE_MAX = 4, 60  # variables in a flag, and characters of a value
 
 
 class DifferenceOrigin(StrEnum):
-    """Why a setting differs."""
-
     DECLARED = "declared"  # typed as an option, or a consequence of the arm's data
-    VERSION = "version"  # the binaries differ, and the setting is not in `_FACTORS`
+    VERSION = "version"  # the binaries differ, and the setting is not one of the `factors`
     UNDECLARED = "undeclared"
 
 
 class Difference(Frozen):
-    """A variable with unequal values; None if the server does not have it."""
-
     variable: str
     baseline: str | None
     contender: str | None
     origin: DifferenceOrigin
 
 
-# Durability, memory, data or the amount of work: a difference is undeclared even between versions.
-# fmt: off
-_FACTORS = frozenset({
-    "autocommit", "binlog_format", "binlog_row_image", "character_set_server", "collation_server",
-    "default_storage_engine", "general_log", "innodb_buffer_pool_size", "innodb_default_row_format",
-    "innodb_doublewrite", "innodb_file_per_table", "innodb_flush_log_at_trx_commit", "innodb_flush_method",
-    "innodb_force_recovery", "innodb_io_capacity", "innodb_io_capacity_max", "innodb_log_file_size",
-    "innodb_log_files_in_group", "innodb_page_size", "innodb_redo_log_capacity", "innodb_use_native_aio",
-    "key_buffer_size", "log_bin", "long_query_time", "performance_schema", "query_cache_size",
-    "query_cache_type", "require_secure_transport", "slow_query_log", "sync_binlog", "thread_handling",
-    "transaction_isolation",
-})
-# fmt: on
-
-# Older names of variables, and those of MariaDB until 11.1.
-_ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
-
-# Settings that a server derives from another one unless they are set.
-_SIZES_OF_COUNTERS = r"performance_schema_.+"
-_DERIVED = {
-    "innodb_buffer_pool_size": r"innodb_buffer_pool_(chunk_size|instances)|innodb_page_cleaners",
-    "innodb_io_capacity": r"innodb_io_capacity_max",
-    "innodb_page_size": r"innodb_log_write_ahead_size",
-    "max_connections": rf"back_log|host_cache_size|open_files_limit|thread_cache_size|{_SIZES_OF_COUNTERS}",
-    "performance_schema": _SIZES_OF_COUNTERS,
-    "table_definition_cache": _SIZES_OF_COUNTERS,
-    "table_open_cache": rf"innodb_open_files|open_files_limit|table_definition_cache|{_SIZES_OF_COUNTERS}",
-}
-
-# Variables that identify an instance and do not affect its speed.
-_IDENTITY = re.compile(
-    r"^(hostname|port|server_id|server_uuid|pid_file|socket|pseudo_thread_id|timestamp|gtid_.*|last_insert_id|"
-    r"rand_seed\d|insert_id|identity|error_count|warning_count|proxy_user|external_user|version.*|wsrep_.*_uuid|admin_port|"
-    r"mysqlx_port|mysqlx_socket|mysqlx_ssl_.*|extra_port|report_host|report_port|bind_address|server_id_bits|"
-    r"innodb_version|protocol_version|license|lc_messages_dir|character_sets_dir|build_.*|immediate_server_version|"
-    r"original_server_version|in_transaction|skip_replication_.*|in_predicate_.*|aria_log_dir_path|feedback_.*)$"
-)
-# Names of files and directories.
-_PATH = re.compile(r"(_dir|dir|_file|_path|_home_dir|_basename|_index|_tmpdir)$")
-_PATH_EXCEPTIONS = frozenset({"innodb_file_per_table", "innodb_data_file_path", "innodb_temp_data_file_path"})
-
+_VARIABLES = tomllib.loads(Path(__file__).with_name("variables.toml").read_text("utf-8"))
+_ALIASES: dict[str, str] = _VARIABLES["aliases"]
+_DERIVED: dict[str, str] = _VARIABLES["derived"]
+_IDENTITY = re.compile("|".join(_VARIABLES["identity"]))
 _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 
 
 def differences(
     baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
 ) -> tuple[Difference, ...]:
-    """Compare SHOW GLOBAL VARIABLES of the baseline's server and of `arm`, undeclared differences first.
-
-    A renamed variable is listed under its newest name.
-    """
+    """Compare SHOW GLOBAL VARIABLES of the baseline's server and of `arm`, undeclared differences first."""
     baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
     declared = _declared(study, arm, baseline.keys() | contender.keys())
     other_binaries = any(baseline.get(name, "") != contender.get(name, "") for name in ("version", "version_comment"))
@@ -177,7 +125,7 @@ def differences(
         if name.lower() in declared or follows or (_CHARSET.match(name) and "character_set_server" in declared):
             origin = DifferenceOrigin.DECLARED
         elif other_binaries and (
-            mine is None or theirs is None or name not in _FACTORS or study.profile is Profile.STOCK
+            mine is None or theirs is None or name not in _VARIABLES["factors"] or study.profile is Profile.STOCK
         ):
             origin = DifferenceOrigin.VERSION
         else:
@@ -188,7 +136,6 @@ def differences(
 
 
 def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
-    """Return undeclared differences as `Analysis.undeclared` stores them; a missing variable is `(absent)`."""
     own = (each for each in found if each.origin is DifferenceOrigin.UNDECLARED)
     return {each.variable: (_shown(each.baseline), _shown(each.contender)) for each in own}
 
@@ -276,8 +223,7 @@ def _redo_bytes(variables: Mapping[str, str]) -> int | None:
 
 
 def _is_identity(name: str) -> bool:
-    lower = name.lower()
-    return bool(_IDENTITY.match(lower) or (_PATH.search(lower) and lower not in _PATH_EXCEPTIONS))
+    return _IDENTITY.fullmatch(name.lower()) is not None
 
 
 _SWITCH = {"1": "ON", "0": "OFF", "YES": "ON", "NO": "OFF"}

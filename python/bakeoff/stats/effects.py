@@ -3,8 +3,6 @@
 The model is ln y = epoch + main effects + interactions, estimated epoch by epoch. An effect is the mean difference of
 log throughputs over the combinations of the other factors that have both levels. For a complete factorial, or a regular
 fraction of one, this is least squares. Intervals are over epochs, so what moves a whole epoch cancels.
-
-A published figure comes from another machine and has no interval, so only the order of the arms is compared.
 """
 
 import math
@@ -48,10 +46,7 @@ def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | N
 def contrast(
     values: EpochValues, analysis: Analysis, *, cell: str, numerator: str, denominator: str
 ) -> Estimate | None:
-    """Return the log ratio of any two arms in a cell over the epochs that have both, or None if there are none.
-
-    With rounds, the baseline of each round cancels what changed on the machine between them.
-    """
+    """Return the log ratio of any two arms in a cell over the epochs that have both, or None if there are none."""
     upper, lower = values.get((cell, numerator), {}), values.get((cell, denominator), {})
     return estimate_of({epoch: upper[epoch] - lower[epoch] for epoch in sorted(upper.keys() & lower.keys())}, analysis)
 
@@ -70,12 +65,7 @@ class MainEffect:
 
 @dataclass(frozen=True)
 class Interaction:
-    """How much the effect of a level changes between two levels of another factor: a log ratio of ratios.
-
-    Attributes:
-        at_base, at_other: the effect at `other_base` and at `other_level`; None if `mixed`.
-        mixed: pairs of factors whose interaction is aliased with this one; the estimate is the sum of them all.
-    """
+    """How much the effect of a level changes between two levels of another factor: a log ratio of ratios."""
 
     cell: str
     factor: str
@@ -84,10 +74,10 @@ class Interaction:
     other: str
     other_base: str
     other_level: str
-    at_base: Estimate | None
-    at_other: Estimate | None
+    at_base: Estimate | None  # the effect at `other_base`; None if `mixed`
+    at_other: Estimate | None  # the effect at `other_level`; None if `mixed`
     estimate: Estimate
-    mixed: tuple[tuple[str, str], ...] = ()
+    mixed: tuple[tuple[str, str], ...] = ()  # pairs of factors aliased with this one, and summed with it
 
 
 def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
@@ -170,7 +160,6 @@ def contrast_weights(design: Design, steps: Steps) -> tuple[Weights, int]:
 def epoch_contrasts(
     values: EpochValues, cell: str, weights: Weights, among: Collection[int] | None = None
 ) -> dict[int, float]:
-    """Return the contrast of log throughputs in each epoch that has all of its arms."""
     columns = {arm: values.get((cell, arm), {}) for arm in weights}
     if not columns:
         return {}
@@ -205,8 +194,6 @@ NO_DIFFERENCE = math.log(1.03)
 
 
 class Agreement(StrEnum):
-    """Whether a measured interval agrees with a published ratio."""
-
     AGREES = "agrees"
     DIFFERS = "differs"
     CANNOT_TELL = "cannot tell"
@@ -214,26 +201,19 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True)
 class PublishedRatio:
-    """A published log ratio beside the measured one.
-
-    Attributes:
-        factor: the only factor in which the two arms differ.
-        measured: None if the cell was not measured.
-        size_too: the published ratio lies inside the measured interval.
-    """
+    """A published log ratio beside the measured one. It comes from another machine and has no interval."""
 
     cell: str
-    factor: str
+    factor: str  # the only factor in which the two arms differ
     numerator: str
     denominator: str
     published: float
-    measured: Estimate | None
+    measured: Estimate | None  # None if the cell was not measured
     agreement: Agreement
-    size_too: bool
+    size_too: bool  # the published ratio lies inside the measured interval
 
 
 def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio, ...]:
-    """Compare every pair of `one_factor_pairs` that has published figures for both arms in a cell."""
     if design.published is None:
         return ()
     figures = {(figure.cell, figure.arm): figure.value for figure in design.published.figures}

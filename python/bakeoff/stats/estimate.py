@@ -26,53 +26,33 @@ _KEYS = ["cell", "block", "arm"]
 
 @dataclass(frozen=True)
 class PairEstimate:
-    """One contender against the baseline in one cell of one epoch; log ratios.
-
-    Attributes:
-        value: D_e; not finite if an arm completed nothing in the whole epoch.
-        trimmed: 20% trimmed mean over half blocks: the ratio without rare stalls and bursts.
-        blocks, cut: whole blocks used, and blocks left out because a crash or a `cancel` shortened them.
-        variance_of_mean: variance of `value` that comes from within the epoch; None below 3 blocks.
-        seconds: measured wall seconds of the cell, all arms.
-        slice_s: median length of a slice, drain included.
-        carry_over: by arm, mean log throughput of a slice after one of the same arm, minus after another arm.
-        switched: share of the two arms' slices that follow another arm.
-        trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
-        least_per_s: throughput of the slower arm.
-        host: empty on a single machine.
-    """
+    """One contender against the baseline in one cell of one epoch; log ratios."""
 
     cell: str
     contender: str
     epoch: int
     build: int
-    value: float
-    trimmed: float
+    value: float  # D_e; not finite if an arm completed nothing in the whole epoch
+    trimmed: float  # 20% trimmed mean over half blocks: the ratio without rare stalls and bursts
     blocks: int
-    cut: int
-    variance_of_mean: float | None
-    seconds: float
-    slice_s: float
-    carry_over: dict[str, float]
-    trend: float | None
-    switched: float = 0.5
-    least_per_s: float = math.inf
-    host: str = ""
+    variance_of_mean: float | None  # the part of the variance of `value` from within the epoch; None below 3 blocks
+    seconds: float  # measured wall seconds of the cell, all arms
+    slice_s: float  # median length of a slice, drain included
+    carry_over: dict[str, float]  # by arm, mean log throughput after a slice of the same arm minus after another
+    trend: float | None  # D of the first half of the blocks minus D of the second; None below 4 blocks
+    switched: float = 0.5  # share of the two arms' slices that follow another arm
+    least_per_s: float = math.inf  # throughput of the slower arm
+    host: str = ""  # empty on a single machine
 
 
 @dataclass(frozen=True)
 class EpochEstimates:
-    """A whole epoch: `pairs` in the order in which cells were measured, then by contender."""
-
     epoch: int
-    pairs: tuple[PairEstimate, ...]
+    pairs: tuple[PairEstimate, ...]  # in the order in which cells were measured, then by contender
 
 
 def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
-    """Reduce one epoch to a pair for every cell and contender.
-
-    With several rounds, a contender is compared with the baseline of the same round.
-    """
+    """Reduce one epoch to a pair for every cell and contender, which is compared with the baseline of its round."""
     order = {cell: i for i, cell in enumerate(dict.fromkeys(epoch.slices["cell"]))}
     needed = epoch.slices.select("cell", "arm", "block", "start_ns", "length_ns", "busy_ns", "connections", "events")
     by_round = needed.with_columns(round=needed["block"] // ROUND_BLOCKS).by("round").frames()
@@ -91,8 +71,7 @@ def by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], li
 
 
 def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
-    whole, cut = _whole_blocks(epoch.slices)
-    slices = with_rates(whole)
+    slices = with_rates(_whole_blocks(epoch.slices))
     rates = _rates(slices, "cell", "arm")
     halves = _rates(_with_half(slices), "cell", "arm", "half")
     contrasts = _contrasts(slices, baseline)
@@ -114,7 +93,6 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
                 value=log_ratio(rates[cell, arm], rates[cell, baseline]),
                 trimmed=trimmed_mean(halves_of_blocks),
                 blocks=blocks.size,
-                cut=cut.get(cell, 0),
                 variance_of_mean=variance_of_mean(blocks),
                 seconds=wall_s[cell],
                 slice_s=slice_s[cell],
@@ -132,8 +110,7 @@ def with_rates(slices: Frame) -> Frame:
     """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with a floor of half an event).
 
     A slice that counted nothing has no busy time, because an event that began in the guard took all of it. Counting
-    that time would exaggerate differences of events nearly as long as slices. For an arm without any busy time, all
-    slices count.
+    that time would exaggerate differences of events nearly as long as slices.
     """
     by = slices.by(*(name for name in ("cell", "arm", "epoch") if name in slices.columns))
     events, busy_ns = (np.nan_to_num(slices[name].astype(np.float64)) for name in ("events", "busy_ns"))
@@ -147,7 +124,6 @@ def with_rates(slices: Frame) -> Frame:
 
 
 def quotient(numerator: float, denominator: float) -> float:
-    """Divide, or return 0 if the denominator is 0."""
     return numerator / denominator if denominator > 0 else 0.0
 
 
@@ -186,13 +162,14 @@ def _lag_one(values: NDArray[np.float64]) -> float:
     return float(centred[1:] @ centred[:-1]) / total if total > 0 else 0.0
 
 
-def _whole_blocks(slices: Frame) -> tuple[Frame, dict[str, int]]:
+def _whole_blocks(slices: Frame) -> Frame:
+    """Leave out blocks that a crash or a `cancel` shortened."""
     turns = slices.by(*_KEYS)
     blocks = turns.keys.by("cell", "block")
     cells = blocks.keys.by("cell")
     arms, fewest, most = blocks.count, blocks.min(turns.count), blocks.max(turns.count)
     whole = (fewest == cells.max(most)[cells.ids]) & (arms == cells.max(arms)[cells.ids])
-    return slices.rows(whole[blocks.ids][turns.ids]), cells.by_key(cells.sum(~whole))
+    return slices.rows(whole[blocks.ids][turns.ids])
 
 
 def _rates(slices: Frame, *keys: str) -> dict[Any, float]:
@@ -220,8 +197,7 @@ def _trend(halves: dict[tuple[Any, ...], float], cell: str, arm: str, baseline: 
 def _contrasts(slices: Frame, baseline: str) -> dict[tuple[str, str], tuple[Column, Column]]:
     """Return log ratios by (cell, contender): of each block, and of each half of a block.
 
-    A half is an arm's first slice in the block beside the baseline's first, or second beside second. Stalls in a tenth
-    of an arm's slices reach a tenth of the halves but a fifth of the blocks, which is all that the trimming can take.
+    A half is an arm's first slice in the block beside the baseline's first, or second beside second.
     """
     slices = slices.with_columns(half=slices.by(*_KEYS).rank(slices["start_ns"])).sort(*_KEYS)
     halves, of_baseline = slices.by("cell", "block", "half"), slices["arm"] == baseline

@@ -5,10 +5,11 @@ been used, so the degrees of freedom are those of the hosts, however many epochs
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from statistics import fmean
+from typing import NamedTuple
 
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
@@ -45,9 +46,8 @@ class _Blocks:
     def shares(self) -> list[float]:
         """Weight of each host; the sum is 1.
 
-        Hosts are assumed to vary at least as much as epochs. With few hosts a variance of 0 is often found by chance,
-        and a host with many epochs would decide alone. So a host counts at most twice as much as one with a single
-        epoch.
+        Hosts are assumed to vary at least as much as epochs: with few hosts a variance of 0 is often found by chance,
+        and a host with many epochs would decide alone.
         """
         weights = self.weights(max(self.between, self.within))
         total = math.fsum(weights)
@@ -65,7 +65,6 @@ class _Blocks:
 
 
 def by_host(values: Sequence[float], hosts: Sequence[str]) -> dict[str, list[float]]:
-    """Group values by the host that measured them."""
     found: dict[str, list[float]] = {}
     for value, host in zip(values, hosts or repeat("", len(values)), strict=True):
         found.setdefault(host, []).append(value)
@@ -112,7 +111,6 @@ def moments(values: Sequence[float], hosts: Sequence[str] = ()) -> iv.Moments:
 
 
 def epoch_weights(values: Sequence[float], hosts: Sequence[str]) -> list[float]:
-    """Return the weight of each epoch in the mean of `moments`; the sum is 1."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return [1 / len(values)] * len(values)
@@ -122,7 +120,6 @@ def epoch_weights(values: Sequence[float], hosts: Sequence[str]) -> list[float]:
 
 
 def estimate_of(values: Sequence[float], hosts: Sequence[str], interval_of: iv.IntervalOf) -> Estimate:
-    """Estimate the mean with an interval."""
     return iv.estimate(moments(values, hosts), interval_of)
 
 
@@ -160,46 +157,21 @@ def epochs_needed(values: Sequence[float], hosts: Sequence[str], precision: floa
     return max(iv.N_MIN, math.ceil(n * noise / room)) if room > 0 else None
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Standard deviation between hosts beyond the noise of their epochs, with 95% interval, and p of no difference."""
+class Spread(NamedTuple):
+    """Standard deviation between hosts beyond the noise of their epochs, and p of no difference."""
 
     sd: float
-    low: float
-    high: float
     p_value: float
 
 
 def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
-    """Estimate how much hosts differ; None with one host, or one epoch on each.
-
-    Source: Viechtbauer, Confidence intervals for the amount of heterogeneity in meta-analysis, Statist. Med. 26 (2007)
-    (Q profile), with F in place of chi-squared because the noise is estimated too.
-    """
+    """Estimate how much hosts differ; None with one host, or one epoch on each."""
     blocks = _blocks(values, hosts)
     if blocks is None or not blocks.freedom:
         return None
-    degrees = len(blocks.counts) - 1
     if blocks.within == 0:
         sd = iv.standard_deviation(blocks.means)
-        return Spread(sd, sd, sd, 0.0 if sd else 1.0)
-
-    def chance(between: float) -> float:
-        _, scatter = blocks.scatter(blocks.weights(between))
-        return iv.f_above(scatter / degrees, degrees, blocks.freedom)
-
-    def ending(tail: float) -> float:
-        return 0.0 if chance(0.0) >= tail else _where_rising(chance, tail)
-
-    low, high = ending(_TAIL), ending(1 - _TAIL)
-    return Spread(math.sqrt(blocks.between), math.sqrt(low), math.sqrt(high), chance(0.0))
-
-
-def _where_rising(rising: Callable[[float], float], value: float) -> float:
-    """Find by bisection where a rising function of positive numbers has this value."""
-    low, high = 0.0, 1.0
-    while rising(high) < value:
-        low, high = high, 2 * high
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if rising(middle) < value else (low, middle)
-    return middle
+        return Spread(sd, 0.0 if sd else 1.0)
+    degrees = len(blocks.counts) - 1
+    _, scatter = blocks.scatter(blocks.weights(0.0))
+    return Spread(math.sqrt(blocks.between), iv.f_above(scatter / degrees, degrees, blocks.freedom))

@@ -1,10 +1,8 @@
 """Intervals and p-values of a mean over epochs, with the constants of docs/reference/method.md.
 
 Functions take n values (one per epoch), their mean and their standard deviation `sd`, in natural-log units. The
-constants were calibrated by simulation (validation/simulation.py): run it after changing one.
-
-Student's t and F are at the end, with relative errors below 1e-9 up to 100,000 degrees of freedom. Tests compare them
-with scipy, which would be a third of the installed size.
+constants were calibrated by simulation (validation/simulation.py). Student's t and F are at the end, because scipy
+would be a third of the installed size.
 """
 
 import math
@@ -23,11 +21,7 @@ ALPHA_PRECISE = 0.04  # error share of the t interval; with ALPHA_DECISIVE it ad
 ALPHA_DECISIVE = 0.01  # error share of stopping on a decisive difference, divided by the size of the family
 
 ALPHA_LIVE = 0.05
-"""Error share of the anytime-valid interval: shown while measuring, after an abort and for an extended run."""
-
 ALPHA_T = 0.05
-"""Error share of the t intervals that no verdict rests on: throughput of an arm, flags, runs of different hours."""
-
 EPOCHS_MIN_PAIRED = 3  # fewest epochs for the t intervals of what explains a verdict
 EPOCHS_MIN_UNPAIRED = 3  # fewest epochs of either run for Welch's interval
 POWER = 0.8  # probability with which the minimal detectable effect would have been claimed
@@ -36,27 +30,20 @@ _PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
 
 
 class Moments(NamedTuple):
-    """The mean of one value per epoch, and its error: sd / sqrt(n).
-
-    Attributes:
-        sd: of one value; with several hosts, of as many independent epochs with the same error.
-        degrees: degrees of freedom of the error: n - 1, or hosts - 1 (`bakeoff.stats.hosts`).
-    """
+    """The mean of one value per epoch, and its error: sd / sqrt(n)."""
 
     mean: float
-    sd: float
+    sd: float  # of one value; with several hosts, of as many independent epochs with the same error
     n: int
-    degrees: int
+    degrees: int  # of freedom of the error: n - 1, or hosts - 1 (`bakeoff.stats.hosts`)
 
 
 IntervalOf = Callable[[float, float, int, int | None], Interval]
-"""(mean, sd, n, degrees of freedom) -> interval. None means n - 1 degrees."""
 
 
 def t_interval(
     mean: float, sd: float, n: int, degrees: int | None = None, *, alpha: float, inflation: float = 1.0
 ) -> Interval:
-    """Return the two-sided t interval of level 1 - alpha; without ends for n < 2."""
     return around(mean, _t_half_width(sd, n, degrees, alpha=alpha, inflation=inflation))
 
 
@@ -74,8 +61,7 @@ def anytime_multiplier(n: int, alpha: float, degrees: int | None = None) -> floa
     """Return c_n, the half-width of the confidence sequence in units of s / sqrt(n); infinite while n is too small.
 
     c_n = sqrt((n-1)(K-1) / (1 - K/g)), g = 1 + 4n, K = (sqrt(g)/alpha)^(2/n); `degrees` replaces n - 1. The intervals
-    of all n contain the truth together with probability 1 - alpha, so one may look after every epoch and stop at any
-    time.
+    of all n contain the truth together with probability 1 - alpha, so one may look after every epoch.
 
     Assumes: independent epochs, normal values; conservative under symmetric heavy tails (simulated).
     Source: Lai 1976; Wang & Ramdas, Anytime-valid t-tests, arXiv 2310.03722.
@@ -96,7 +82,6 @@ def anytime_half_width(sd: float, n: int, degrees: int | None = None, *, alpha: 
 
 
 def precision_interval(mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
-    """Return mean ± h_n."""
     return around(mean, precision_half_width(sd, n, degrees))
 
 
@@ -106,19 +91,16 @@ def live_interval(mean: float, sd: float, n: int, degrees: int | None = None) ->
 
 
 def no_interval(mean: float, *_: float | None) -> Interval:
-    """Return an unbounded interval."""
     return around(mean, math.inf)
 
 
 def around(mean: float, half_width: float) -> Interval:
-    """Return mean ± half_width, unbounded if that is not finite."""
     if not math.isfinite(half_width) or not math.isfinite(mean):
         return Interval(low=None, high=None)
     return Interval(low=mean - half_width, high=mean + half_width)
 
 
 def excludes_zero(interval: Interval) -> bool:
-    """Whether both ends are on one side of 0; False for an unbounded interval."""
     return interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)
 
 
@@ -144,8 +126,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 class Claim(NamedTuple):
-    """Whether a difference is claimed within a family of tests, and its p-values if known."""
-
     made: bool
     p_value: float | None = None
     p_adjusted: float | None = None
@@ -199,10 +179,7 @@ def minimal_detectable_effect(sd: float, n: int, degrees: int | None = None, *, 
 
 
 def epochs_needed(sd: float, precision: float) -> int:
-    """Return the fewest epochs n >= N_MIN whose h_n would reach the target if `sd` were the true one (Stein's formula).
-
-    Only an estimate of time: no interval is built on it.
-    """
+    """Return the fewest epochs, from N_MIN on, whose h_n would reach the target with this `sd` (Stein's formula)."""
     low = high = N_MIN
     while precision_half_width(sd, high) > precision:
         low, high = high + 1, 2 * high
@@ -216,7 +193,6 @@ def epochs_needed(sd: float, precision: float) -> int:
 
 
 def standard_deviation(values: Sequence[float]) -> float:
-    """Return the sample standard deviation (n - 1); 0 for fewer than two values."""
     n = len(values)
     if n < 2:
         return 0.0
@@ -225,7 +201,6 @@ def standard_deviation(values: Sequence[float]) -> float:
 
 
 def moments(values: Sequence[float]) -> Moments:
-    """Estimate from one value per epoch, all measured on one host. The mean of an empty sequence is 0."""
     n = len(values)
     return Moments(fmean(values) if values else 0.0, standard_deviation(values), n, n - 1)
 
@@ -239,7 +214,7 @@ def estimate_of(values: Sequence[float], interval_of: IntervalOf) -> Estimate:
 
 
 def t_estimate(values: Sequence[float]) -> Estimate:
-    """Estimate the mean of one value per epoch with a 95% t interval, unbounded below `EPOCHS_MIN_PAIRED` epochs."""
+    """Estimate the mean with a 95% t interval, unbounded below `EPOCHS_MIN_PAIRED` epochs."""
     found = moments(values)
     sd = found.sd if found.n >= EPOCHS_MIN_PAIRED else math.inf
     return Estimate(mean=found.mean, interval=t_interval(found.mean, sd, found.n, alpha=ALPHA_T), n=found.n)
@@ -274,18 +249,13 @@ def throughput_interval(found: Moments) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Unpaired:
-    """A later run against an earlier one; interval and p-value are missing below three epochs."""
-
     estimate: Estimate
-    p_value: float | None
+    p_value: float | None  # None below three epochs
 
 
 def welch(later: Moments, earlier: Moments) -> Unpaired | None:
     """Compare two runs of different hours: the mean of `later` minus that of `earlier`; None if one is empty.
 
-    The interval covers the scatter of restarts, but not what changed on the machine between the runs.
-
-    Assumes: epochs of a run independent and roughly normal.
     Source: B. L. Welch, The generalization of Student's problem when several different population variances are
     involved, Biometrika 34 (1947).
     """
@@ -334,7 +304,6 @@ def t_quantile(probability: float, degrees: float) -> float:
 
 
 def f_above(f: float, between: float, within: float) -> float:
-    """Return the probability that F with these degrees of freedom is above `f`."""
     whole = within + between * f
     return _beta(within / 2, between / 2, within / whole, between * f / whole)
 

@@ -1,7 +1,4 @@
-"""The values of an analysis, written to `analysis.json`.
-
-Effects are natural-log ratios, contender over baseline; 0 is equal.
-"""
+"""The values of an analysis, written to `analysis.json`. Effects are natural-log ratios, contender over baseline."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -55,21 +52,16 @@ class Interval(Frozen):
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies inside; False for an unbounded interval."""
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
 
 class Estimate(Frozen):
-    """A mean over n epochs with its interval."""
-
     mean: float
     interval: Interval
     n: int
 
 
 class EpochPoint(Frozen):
-    """One epoch's log ratio; the host is empty on a single machine."""
-
     epoch: int
     build: int
     value: float
@@ -77,17 +69,11 @@ class EpochPoint(Frozen):
 
 
 class Verdict(Frozen):
-    """The answer of one comparison in one cell.
+    """The answer of one comparison in one cell."""
 
-    Attributes:
-        words: FASTER, SLOWER or INCONCLUSIVE, with EQUIVALENT beside or alone; or RATE_FIXED.
-        at_least: for a claim, the end of the interval nearer to 0, as a log ratio.
-        sentence: the answer in words, without the cell's name.
-    """
-
-    words: tuple[Word, ...]
-    at_least: float | None
-    sentence: str
+    words: tuple[Word, ...]  # FASTER, SLOWER or INCONCLUSIVE, with EQUIVALENT beside or alone; or RATE_FIXED
+    at_least: float | None  # for a claim, the end of the interval nearer to 0, as a log ratio
+    sentence: str  # the answer in words, without the cell's name
 
     @property
     def claims(self) -> bool:
@@ -95,15 +81,10 @@ class Verdict(Frozen):
 
 
 class CarryOver(Frozen):
-    """How much faster a slice is right after one of the same arm; None below two epochs.
+    """How much faster a slice is right after one of the same arm; None below two epochs."""
 
-    Attributes:
-        common: mean of the two arms.
-        bias: the part that the log ratio contains.
-    """
-
-    common: Estimate | None
-    bias: Estimate | None
+    common: Estimate | None  # mean of the two arms
+    bias: Estimate | None  # the part that the log ratio contains
 
 
 class FlagKind(StrEnum):
@@ -136,27 +117,13 @@ class Flag(Frozen):
 
 
 class Obstacle(StrEnum):
-    """Why a comparison cannot have a verdict."""
-
     NOTHING_DONE = "nothing done"  # an arm completed nothing in an epoch
     NOT_RESTARTED = "not restarted"  # a server was running already
     UNLIKE_MACHINES = "unlike machines"  # hosts of several kinds, whose ratios are not combined
 
 
 class Comparison(Frozen):
-    """Throughput of one contender over the baseline in one cell.
-
-    Attributes:
-        points: one value D_e per epoch, in order.
-        estimate: mean of the points with the interval that `stop` allows.
-        live: the anytime-valid interval (alpha 5%).
-        trimmed: estimate without rare stalls and bursts (20% trimmed means of half blocks).
-        disagree: the two estimates exclude each other: stalls or bursts differ between the arms.
-        p_value, p_adjusted: two-sided, and after Holm over the family; None below n_min.
-        sd_restart, sd_within: components of the spread of one epoch's value.
-        build_effect: p-value of the F test between builds; None with one build.
-        more_epochs, more_s: what the target precision would still take; None if unknown.
-    """
+    """Throughput of one contender over the baseline in one cell."""
 
     cell: str
     workload: str
@@ -164,33 +131,28 @@ class Comparison(Frozen):
     baseline: str
     contender: str
     is_control: bool
-    points: tuple[EpochPoint, ...]
-    estimate: Estimate
-    live: Interval
+    points: tuple[EpochPoint, ...]  # one value D_e per epoch, in order
+    estimate: Estimate  # with the interval that `stop` allows
+    live: Interval  # the anytime-valid interval (alpha 5%)
     stop: Stop
     verdict: Verdict
-    trimmed: Estimate
-    disagree: bool
-    p_value: float | None
-    p_adjusted: float | None
-    sd_restart: float | None
-    sd_within: float | None
+    trimmed: Estimate  # without rare stalls and bursts (20% trimmed means of half blocks)
+    disagree: bool  # the two estimates exclude each other: stalls or bursts differ between the arms
+    p_value: float | None  # two-sided; None below n_min
+    p_adjusted: float | None  # after Holm over the family
+    sd_restart: float | None  # part of the spread of one epoch's value that only more restarts average out
+    sd_within: float | None  # the part that longer epochs average out
     carry_over: CarryOver
     trend: Estimate | None
-    build_effect: float | None
+    build_effect: float | None  # p-value of the F test between builds; None with one build
     flags: tuple[Flag, ...]
     obstacle: Obstacle | None = None
-    more_epochs: int | None
+    more_epochs: int | None  # that the target precision would still take; None if unknown
     more_s: float | None
 
 
 class LatencyRatio(Frozen):
-    """A quantile's log ratio over epochs (exploratory); no estimate if too few events lie beyond the quantile.
-
-    Attributes:
-        error: standard error of the mean; None below two epochs.
-        differs: at a false discovery rate of 5% over all response times of the run.
-    """
+    """A quantile's log ratio over epochs (exploratory); no estimate if too few events lie beyond the quantile."""
 
     cell: str
     contender: str
@@ -198,15 +160,14 @@ class LatencyRatio(Frozen):
     clock: str
     quantile: float
     estimate: Estimate | None
-    error: float | None = None
-    differs: bool
+    error: float | None = None  # standard error of the mean; None below two epochs
+    differs: bool  # at a false discovery rate of 5% over all response times of the run
 
 
 class ArmSummary(Frozen):
     """One arm in one cell, over valid epochs: means of per-epoch values; costs per event are sums over sums.
 
-    `quantiles_ns` maps "0.95" to the geometric mean over epochs. In an open loop, late starts are events for which a
-    connection was free; dropped events were due and never begun.
+    In an open loop, late starts are events for which a connection was free; dropped events were due and never begun.
     """
 
     cell: str
@@ -216,7 +177,7 @@ class ArmSummary(Frozen):
     tps_low: float
     tps_high: float
     qps: float
-    quantiles_ns: dict[str, float]
+    quantiles_ns: dict[str, float]  # "0.95" -> geometric mean over epochs
     clock: str
     server_cpu_ns_per_event: float | None
     client_cpu_ns_per_event: float
@@ -233,29 +194,20 @@ class ArmSummary(Frozen):
 
 
 class Analysis(Frozen):
-    """Everything that a report says, computed from a run directory alone.
-
-    Attributes:
-        family: how many primary comparisons Holm corrects over.
-        trusted: False if the control excludes 1 at 99%; None without a control, or before its fifth epoch.
-        discarded: reasons by epoch.
-        undeclared: arm -> variable -> (baseline, contender): settings that differ without being asked for.
-        geometric_mean: over the primary cells of each contender.
-        by_machine: kind of machine -> its comparisons, if hosts are unlike machines and are not combined.
-    """
+    """Everything that a report says, computed from a run directory alone."""
 
     format: Literal[2] = 2
     baseline: str
     contenders: tuple[str, ...]
     control: str | None
-    family: int
+    family: int  # how many primary comparisons Holm corrects over
     comparisons: tuple[Comparison, ...]
     arms: tuple[ArmSummary, ...]
     latencies: tuple[LatencyRatio, ...]
-    geometric_mean: dict[str, Estimate]
-    trusted: bool | None
-    discarded: dict[int, str]
-    undeclared: dict[str, dict[str, tuple[str, str]]]
+    geometric_mean: dict[str, Estimate]  # over the primary cells of each contender
+    trusted: bool | None  # False if the control excludes 1 at 99%; None without a control, or before its fifth epoch
+    discarded: dict[int, str]  # reasons by epoch
+    undeclared: dict[str, dict[str, tuple[str, str]]]  # arm -> variable -> (baseline, contender)
     epochs_used: int
     stopped: Stop
     by_machine: dict[str, tuple[Comparison, ...]] = Field(default={}, exclude_if=lambda found: not found)
@@ -268,16 +220,13 @@ class Analysis(Frozen):
 
     @property
     def control_is_idle(self) -> bool:
-        """Whether the control, or the baseline that it repeats, completed nothing in an epoch."""
         controls = [each for each in self.comparisons if each.contender == self.control]
         return any(each.obstacle is Obstacle.NOTHING_DONE for each in controls)
 
     def hosts_of(self, epochs: Iterable[int]) -> tuple[str, ...]:
-        """Return the host of each of these epochs; empty if there was only one."""
         return tuple(self.host_of[epoch] for epoch in epochs) if self.host_of else ()
 
     def named_arms(self) -> dict[str, None]:
-        """Return every arm that the analysis mentions."""
         compared = [arm for each in self.comparisons for arm in (each.baseline, each.contender)]
         summarised = [each.arm for each in self.arms] + [each.contender for each in self.latencies]
         own = [self.baseline, *self.contenders, *([self.control] if self.control else [])]

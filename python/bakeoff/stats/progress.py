@@ -20,31 +20,16 @@ class Listener:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Release the terminal; nothing more will come."""
-
-    def stage(self, text: str) -> None:
-        """Report what happens now: `loading mysql:8.0.15 (build 1 of 2)`."""
-
-    def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """Report `done` of `total` in `bytes`, `rows` …; None if the total is unknown."""
-
-    def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Report events per second in an arm's latest slices."""
-
-    def noise_card(self, card: NoiseCard) -> None:
-        """Report once, after the pilot epochs, what this machine can resolve."""
-
+    def close(self) -> None: ...
+    def stage(self, text: str) -> None: ...  # what happens now: `loading mysql:8.0.15 (build 1 of 2)`
+    def progress(self, label: str, done: int, total: int | None, unit: str) -> None: ...  # in `bytes`, `rows` …
+    def throughput(self, cell: str, arm: str, per_s: float) -> None: ...  # of an arm's latest slices
+    def noise_card(self, card: NoiseCard) -> None: ...  # once, after the pilot epochs
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
-    ) -> None:
-        """Report a valid epoch; `remaining_s` is an estimate or None."""
-
-    def arm_joins(self, arm: Arm) -> None:
-        """Report that one more arm is measured from now on."""
-
-    def note(self, text: str) -> None:
-        """Report something worth a line: a discarded epoch, a setting that the server ignored."""
+    ) -> None: ...
+    def arm_joins(self, arm: Arm) -> None: ...  # one more arm is measured from now on
+    def note(self, text: str) -> None: ...  # worth a line: a discarded epoch, a setting that the server ignored
 
     def left_behind(self, text: str) -> None:
         """Report what stays on a running server after the run; shown with --quiet, too."""

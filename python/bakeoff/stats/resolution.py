@@ -28,23 +28,15 @@ _WORST = 0.90  # probability that the true spread is below the one behind `TimeN
 
 
 class NoiseLine(Frozen):
-    """Noise of one comparison; log ratios.
-
-    Attributes:
-        sd_epoch: standard deviation of D_e between the pilot's epochs.
-        sd_within: the part that longer epochs would average out.
-        sd_restart: the rest, which only more restarts average out.
-        expected: half-width by minutes of the whole run; None if too few epochs fit.
-        epochs_needed: for the target precision, if this spread is the true one.
-    """
+    """Noise of one comparison; log ratios."""
 
     cell: str
     contender: str
-    sd_epoch: float
-    sd_within: float | None
-    sd_restart: float | None
-    expected: dict[int, float | None]
-    epochs_needed: int
+    sd_epoch: float  # standard deviation of D_e between the pilot's epochs
+    sd_within: float | None  # the part that longer epochs would average out
+    sd_restart: float | None  # the rest, which only more restarts average out
+    expected: dict[int, float | None]  # half-width by minutes of the whole run; None if too few epochs fit
+    epochs_needed: int  # for the target precision, if this spread is the true one
     slice_ns: int
     placement: Placement
 
@@ -75,6 +67,7 @@ def components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | Non
 def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: Frame) -> NoiseCard:
     """Make the noise card from the first valid epochs, without lines for fewer than two."""
     lines = []
+    epochs_in = {minutes: int((minutes * 60 - plan.load_s) / plan.epoch_s) for minutes in MINUTES}
     for (cell, contender), pairs in by_comparison(history).items():
         values = [pair.value for pair in pairs]
         if len(values) < 2 or not all(map(math.isfinite, values)):
@@ -89,17 +82,17 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
                 sd_epoch=sd,
                 sd_within=sd_within,
                 sd_restart=sd_restart,
-                expected={minutes: _expected(sd, minutes, plan) for minutes in MINUTES},
+                expected={
+                    minutes: iv.precision_half_width(sd, epochs) if epochs >= EPOCHS_MIN else None
+                    for minutes, epochs in epochs_in.items()
+                },
                 epochs_needed=iv.epochs_needed(sd, study.precision),
                 slice_ns=plan.cell(cell).slices.slice_ns,
                 placement=plan.cell(cell).placement,
             )
         )
     return NoiseCard(
-        epochs=len(history),
-        lines=tuple(lines),
-        steal_share=steal_share(slices),
-        seconds_per_cell=plan.seconds_per_cell,
+        epochs=len(history), lines=tuple(lines), steal_share=steal_share(slices), seconds_per_cell=plan.seconds_per_cell
     )
 
 
@@ -130,16 +123,10 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
 
 
 def steal_share(slices: Frame) -> float | None:
-    """Return stolen over all CPU time of the host in the slices; None if no time was counted."""
     fields = [f"host_{name}_ns" for name in ("user", "system", "iowait", "steal", "idle")]
     sums = {name: int(slices.get(name, 0).sum()) for name in fields}
     total = sum(sums.values())
     return sums["host_steal_ns"] / total if total > 0 else None
-
-
-def _expected(sd: float, minutes: int, plan: Plan) -> float | None:
-    epochs = int((minutes * 60 - plan.load_s) / plan.epoch_s)
-    return iv.precision_half_width(sd, epochs) if epochs >= EPOCHS_MIN else None
 
 
 def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None:
@@ -170,22 +157,14 @@ class TimeNeeded(Frozen):
 
 
 class Resolution(Frozen):
-    """How small a difference a machine can resolve, from a short run of two equal servers.
-
-    Attributes:
-        sd_restart: standard deviation of D_e that longer measuring would not remove; log ratio.
-        sd_within: the rest of it, at `measured_s` seconds.
-        overhead_s: unmeasured seconds of an epoch.
-        measured_s: seconds of a cell and epoch before a run's own pilot says better.
-        forecast: by half-width, the widest first.
-    """
+    """How small a difference a machine can resolve, from a short run of two equal servers."""
 
     epochs: int
-    sd_restart: float
-    sd_within: float
-    overhead_s: float
-    measured_s: float
-    forecast: tuple[TimeNeeded, ...]
+    sd_restart: float  # standard deviation of D_e that longer measuring would not remove; log ratio
+    sd_within: float  # the rest of it, at `measured_s` seconds
+    overhead_s: float  # unmeasured seconds of an epoch
+    measured_s: float  # seconds of a cell and epoch before a run's own pilot says better
+    forecast: tuple[TimeNeeded, ...]  # by half-width, the widest first
 
 
 def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: float) -> Resolution | None:

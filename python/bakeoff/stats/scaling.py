@@ -43,30 +43,20 @@ class Band:
 
 @dataclass(frozen=True)
 class ScalingFit:
-    """The law of one arm under one workload.
-
-    Attributes:
-        epochs: how many measured every thread count; only these are used.
-        rate, contention, crosstalk: lambda [events per second], sigma and kappa [1].
-        peak_threads: maximum of the law, at least the first thread count; None if it lies beyond the last.
-        curve: threads, and throughput by the law.
-        points: measured throughput at each thread count (geometric mean over epochs).
-        lack_of_fit_p: p of the F test of the points against the law; None with one epoch or several hosts.
-    """
+    """The law of one arm under one workload."""
 
     threads: tuple[int, ...]
-    epochs: int
-    rate: Band
-    contention: Band
-    crosstalk: Band
-    peak_threads: Band | None
-    curve: tuple[tuple[float, Band], ...]
-    points: tuple[float, ...]
-    lack_of_fit_p: float | None
+    epochs: int  # how many measured every thread count; only these are used
+    rate: Band  # lambda, events per second
+    contention: Band  # sigma
+    crosstalk: Band  # kappa
+    peak_threads: Band | None  # maximum of the law, at least the first thread count; None if it lies beyond the last
+    curve: tuple[tuple[float, Band], ...]  # threads, and throughput by the law
+    points: tuple[float, ...]  # measured throughput at each thread count (geometric mean over epochs)
+    lack_of_fit_p: float | None  # of the F test of the points against the law; None with one epoch or several hosts
 
     @property
     def fits(self) -> bool | None:
-        """Whether the law describes the points; None without a test."""
         return None if self.lack_of_fit_p is None else self.lack_of_fit_p >= LACK_OF_FIT_P
 
 
@@ -75,10 +65,8 @@ def fit_scaling(
 ) -> ScalingFit | None:
     """Fit the law to one arm; None below four thread counts, or if no epoch measured all of them.
 
-    `rates` maps threads to epoch to events/s; `host_of` is empty on a single machine.
-
-    Assumes: epochs independent. The intervals are a cluster bootstrap over whole epochs. With several hosts there are
-    no intervals and no test.
+    `rates` maps threads to epoch to events/s. The intervals are a cluster bootstrap over whole epochs. With several
+    hosts there are no intervals and no test, because their epochs are not independent.
     """
     threads = tuple(sorted(rates))
     epochs = sorted(set.intersection(*(set(rates[n]) for n in threads))) if threads else []
@@ -110,7 +98,6 @@ def fit_scaling(
 
 
 def _band(values: Floats) -> Band:
-    """Make a band of the estimate and its resampled values, if there are any."""
     value = float(values[0])
     if len(values) == 1:
         return Band(value)

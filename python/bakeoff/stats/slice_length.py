@@ -62,12 +62,9 @@ class SliceChoice(Frozen):
 
 
 def choose_slice_length(pilot: Frame, *, cell: str, pilot_ns: int, ceiling_ns: int = LONGEST_NS) -> SliceChoice:
-    """Choose tau and its guard from the pilot's slices of one cell.
+    """Choose tau and its guard from the pilot's slices of one cell; other cells are ignored.
 
-    Args:
-        pilot: rows as in `slices.parquet`; other cells are ignored.
-        pilot_ns: length that the slices were to have (`pilot_slice_ns`).
-        ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
+    `ceiling_ns` leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
     """
     if "cell" in pilot.columns:
         pilot = pilot.rows(pilot["cell"] == cell)

@@ -9,7 +9,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from bakeoff import features, spec
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Arm, Study
@@ -21,21 +23,13 @@ from bakeoff.stats.model import Stop
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do after an epoch.
+    """What to do after an epoch."""
 
-    Attributes:
-        stop: RUNNING to measure another epoch, else why measuring has ended.
-        settled: (cell, arm) pairs that are no longer measured; in a finished cell, every arm but the baseline.
-        more_s: wall seconds that the slowest cell still needs, at most the rest of the budget; None if unknown.
-        share: part of the planned measuring that fits into the budget in the next epoch, 0 to 1.
-        joins: an arm to be measured next that the study does not have yet.
-    """
-
-    stop: Stop
-    settled: frozenset[tuple[str, str]]
-    more_s: float | None
-    share: float
-    joins: Arm | None = None
+    stop: Stop  # RUNNING to measure another epoch, else why measuring has ended
+    settled: frozenset[tuple[str, str]]  # (cell, arm) pairs that are no longer measured
+    more_s: float | None  # wall seconds that the slowest cell still needs, at most the rest of the budget
+    share: float  # part of the planned measuring that fits into the budget in the next epoch, 0 to 1
+    joins: Arm | None = None  # an arm to be measured next that the study does not have yet
 
 
 def control_name(study: Study) -> str | None:
@@ -45,7 +39,6 @@ def control_name(study: Study) -> str | None:
 
 
 def contenders(study: Study) -> tuple[str, ...]:
-    """Return all arms but the baseline and its control."""
     return tuple(arm.name for arm in study.arms[1:] if arm.name != control_name(study))
 
 
@@ -55,22 +48,9 @@ def family_size(study: Study, cells: int) -> int:
 
 
 def stop_state(
-    values: Sequence[float],
-    hosts: Sequence[str] = (),
-    *,
-    precision: float,
-    family: int,
-    reference: float = 0.0,
+    values: Sequence[float], hosts: Sequence[str] = (), *, precision: float, family: int, reference: float = 0.0
 ) -> Stop:
-    """Return PRECISE, DECISIVE or RUNNING for one comparison; RUNNING if a value is not finite.
-
-    Args:
-        values: log ratios, one per epoch.
-        hosts: the host that measured each; empty for a single machine.
-        precision: target half-width.
-        family: number of comparisons.
-        reference: the log ratio that DECISIVE excludes.
-    """
+    """Return PRECISE, DECISIVE or RUNNING for one comparison; RUNNING if a value is not finite."""
     n = len(values)
     if n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, values)):
         return Stop.RUNNING
@@ -101,34 +81,21 @@ def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands.
+    """Where a run stands."""
 
-    Attributes:
-        history: the valid epochs.
-        study: with the arms that have joined so far.
-        kinds: kind of machine by host.
-        elapsed_s: wall seconds of the budget used, loading included.
-        epoch_time: measured so far; None before the first epoch.
-        load_s: mean wall seconds of one load, if the question adds arms.
-        newest: arms that the newest epoch started, valid or not.
-    """
-
-    history: Sequence[EpochEstimates]
-    study: Study
+    history: Sequence[EpochEstimates]  # the valid epochs
+    study: Study  # with the arms that have joined so far
     plan: Plan
-    elapsed_s: float
-    kinds: Kinds = field(default_factory=dict)
-    epoch_time: EpochTime | None = None
-    load_s: float = 0.0
-    newest: Sequence[str] = ()
+    elapsed_s: float  # wall seconds of the budget used, loading included
+    kinds: Kinds = field(default_factory=dict)  # kind of machine by host
+    epoch_time: EpochTime | None = None  # measured so far; None before the first epoch
+    load_s: float = 0.0  # mean wall seconds of one load, if the question adds arms
+    newest: Sequence[str] = ()  # arms that the newest epoch started, valid or not
     aborted: bool = False
 
 
 def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"]], bool] | None = None) -> Decision:
-    """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again.
-
-    `answered` says whether the question is answered, whatever further epochs will say.
-    """
+    """Decide what to do next; `answered` says whether the question is answered, whatever further epochs will say."""
     study, plan, elapsed_s = progress.study, progress.plan, progress.elapsed_s
     states = _states(progress.history, study, plan, {} if study.combine_hosts else progress.kinds)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
@@ -154,31 +121,21 @@ def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"
         stop = Stop.BUDGET
     left = _most([state.epochs_left for state in open_states if not state.is_control])
     more_s = None if left is None else min(left * next_s, max(study.budget_s - elapsed_s, 0.0))
-    return Decision(
-        stop=stop,
-        settled=settled,
-        more_s=0.0 if stop is not Stop.RUNNING else more_s,
-        share=share,
-    )
+    return Decision(stop=stop, settled=settled, more_s=0.0 if stop is not Stop.RUNNING else more_s, share=share)
 
 
 @dataclass(frozen=True)
 class ComparisonState:
-    """One comparison after n valid epochs.
-
-    Attributes:
-        values, hosts: one per epoch; empty if unlike machines are not combined.
-        epochs_left: epochs that the target precision would still take; None if unknown.
-    """
+    """One comparison after n valid epochs."""
 
     cell: str
     contender: str
     is_control: bool
     n: int
-    values: Sequence[float]
+    values: Sequence[float]  # one per epoch; empty if unlike machines are not combined
     hosts: Sequence[str]
     stop: Stop
-    epochs_left: int | None
+    epochs_left: int | None  # epochs that the target precision would still take; None if unknown
 
 
 def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: Kinds) -> list[ComparisonState]:
@@ -227,3 +184,26 @@ def _overall(states: Sequence[ComparisonState], *, going_on: bool, aborted: bool
 def _most(numbers: Sequence[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return max(known) if known and len(known) == len(numbers) else None
+
+
+class Rule(Protocol):
+    """The part of a question that measuring needs; see `bakeoff.report.context` for the rest."""
+
+    @property
+    def record(self) -> type[spec.Question]: ...
+
+    def decide(self, progress: Progress) -> Decision:
+        """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again."""
+
+
+class VerdictRule:
+    record: type[spec.Question] = spec.Question
+
+    def decide(self, progress: Progress) -> Decision:
+        return decide(progress)
+
+
+def rule_of(study: Study) -> Rule:
+    module = features.part(study.question.kind, "question")
+    rule: Rule = module.QUESTION if module else VerdictRule()
+    return rule

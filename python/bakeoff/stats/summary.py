@@ -38,10 +38,7 @@ _NETWORK_SHARE_OF_BYTES = 0.8
 
 
 def arm_sums(slices: Frame) -> Frame:
-    """Sum an epoch's slices by cell and arm; with the median slice length and the CPUs that the server usually used.
-
-    Missing columns count as 0, the server's as unknown.
-    """
+    """Sum an epoch's slices by cell and arm. Missing columns count as 0, the server's as unknown."""
     slices = with_rates(slices)
     by = slices.by("cell", "arm")
     texts = slices.get("errors", "{}").tolist()
@@ -49,8 +46,7 @@ def arm_sums(slices: Frame) -> Frame:
     slices = slices.with_columns(errors=np.array([errors[text] for text in texts], dtype=np.int64))
     counted = {name: by.sum(slices.get(name, 0)) for name in _SUMMED}
     of_server = {name: by.sum(slices.get(name, np.nan)) for name in _SERVER}
-    cpus = by.median(slices.get("server_cpu_ns", np.nan) / slices["length_ns"])
-    return by.keys.with_columns(**counted, **of_server, server_cpus=cpus, slice_ns=by.median(slices["length_ns"]))
+    return by.keys.with_columns(**counted, **of_server)
 
 
 def arm_summaries(sums: Frame, histograms: Iterable[Mapping[str, Any]]) -> tuple[ArmSummary, ...]:
@@ -107,7 +103,6 @@ def _quantiles(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
-    """Flag the arm with most open-loop events that were never begun."""
     worst = max(arms, key=lambda arm: arm.dropped_per_million, default=None)
     if worst is None or worst.dropped_per_million == 0:
         return None
@@ -118,11 +113,7 @@ def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
 
 
 def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
-    """Flag a client that limited the throughput itself.
-
-    It used two fifths of the CPU time of an event, kept 70% of the CPUs busy, or (in an open loop) began more than 1%
-    of the events late.
-    """
+    """Flag a client that limited the throughput itself."""
     for arm in arms:
         if arm.late_starts_per_million > _LATE_PER_MILLION:
             return _client_bound(
@@ -142,11 +133,7 @@ def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
 
 
 def network_flag(arms: Sequence[ArmSummary], cell: Cell, network: Network) -> Flag | None:
-    """Flag a network that limited the throughput.
-
-    Round trips took more than half of a statement's time (closed loop), or results took 80% of one connection's
-    bandwidth.
-    """
+    """Flag a network that limited the throughput: by round trips in a closed loop, or by the bytes of results."""
     for arm in arms:
         waited = quotient(network.rtt_ns * arm.qps, 1e9 * cell.threads)
         if waited > _NETWORK_SHARE_OF_TIME and not cell.open_loop:
@@ -240,11 +227,9 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
 def stability(slices: Frame) -> Frame:
     """Measure how steady throughput was from slice to slice and from epoch to epoch.
 
-    Slices without busy time are left out: an event that began in the guard took all of it.
-
-    Returns columns cell, arm; slice_cv (standard deviation of a slice's throughput over its epoch's mean); slowest (the
-    slowest slice over its epoch's mean); stalled (share of slices below half of it); slices (how many); epoch_cv
-    (standard deviation of the epochs' throughput over their mean; NaN with one); longest_ns (the longest event).
+    Slices without busy time are left out. Returns columns cell, arm; slice_cv (standard deviation of a slice's
+    throughput over its epoch's mean); slowest (the slowest slice over its epoch's mean); stalled (share of slices below
+    half of it); slices (how many); epoch_cv (of the epochs' throughput; NaN with one); longest_ns (the longest event).
     """
     slices = slices.rows(slices["busy_ns"] > 0)
     seconds = slices["busy_ns"] / slices["connections"] / 1e9

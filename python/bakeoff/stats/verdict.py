@@ -29,26 +29,19 @@ from bakeoff.stats.stopping import stop_of
 from bakeoff.units import at_least_text, format_duration, format_rate, percent_text, ratio_text
 
 _SHAPE_EPOCHS_A_HOST = 3
-_WITHIN_REACH_S = 86_400.0
 SHORTFALL = 0.1  # in an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short
 
 
 @dataclass(frozen=True)
 class AnalysisContext:
-    """What all comparisons of a run share.
-
-    Attributes:
-        family: M, the number of primary comparisons.
-        epoch_s: expected wall seconds of another epoch.
-        kinds: kind of machine by host; empty if all hosts are combined.
-    """
+    """What all comparisons of a run share."""
 
     study: Study
-    family: int
+    family: int  # M, the number of primary comparisons
     control: str | None
     ended: Stop
-    epoch_s: float
-    kinds: hosts.Kinds = field(default_factory=dict)
+    epoch_s: float  # expected wall seconds of another epoch
+    kinds: hosts.Kinds = field(default_factory=dict)  # kind of machine by host; empty if all hosts are combined
 
     @property
     def unsettled(self) -> Stop:
@@ -56,7 +49,6 @@ class AnalysisContext:
         return self.ended if self.ended.anytime_only else Stop.BUDGET
 
     def interval(self, mean: float, sd: float, n: int, degrees: int | None = None, *, stop: Stop) -> Interval:
-        """Return the interval that may be shown for a way of stopping."""
         if stop is Stop.DECISIVE:
             return iv.around(mean, iv.anytime_half_width(sd, n, degrees, alpha=iv.ALPHA_DECISIVE / self.family))
         return iv.shown(mean, sd, n, degrees, anytime=stop.anytime_only)
@@ -91,10 +83,7 @@ class _Sample:
 def compare(
     pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: AnalysisContext
 ) -> tuple[Comparison, ...]:
-    """Judge all comparisons that have at least one epoch, in the order of the plan's cells and the study's arms.
-
-    `pairs` are by (cell, contender), each in the order of epochs.
-    """
+    """Judge all comparisons that have at least one epoch, in the order of the plan's cells and the study's arms."""
     samples = [
         _sample(cell, arm.name, found, context)
         for cell in plan.cells
@@ -218,7 +207,6 @@ def _comparison(
         diagnostics.carry_over_flag(carry_over, precision),
         None if cell.fixed_work else diagnostics.trend_flag(trend, precision),
         diagnostics.outlier_flag(shaped),
-        diagnostics.bimodal_flag(shaped),
         build_flag,
     )
     return Comparison(
@@ -271,7 +259,6 @@ def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -
         has_target=study.has_target,
         equivalence=study.equivalence,
         detectable=iv.minimal_detectable_effect(*found[1:], family=context.family, anytime=stop.anytime_only),
-        sd=iv.standard_deviation(sample.values),
         more_epochs=more_epochs,
         more_s=None if more_epochs is None else more_epochs * context.epoch_s,
         obstacle=sample.obstacle,
@@ -321,39 +308,28 @@ def disagree(values: Sequence[float], trimmed: Sequence[float], measured_by: Seq
 
 @dataclass(frozen=True)
 class Case:
-    """What the words of a verdict follow from; log ratios.
-
-    Attributes:
-        claim: the interval excludes 0 after correction over the family (`may_claim`).
-        detectable: minimal detectable effect; infinite if unknown.
-        why: explains the obstacle.
-        rate_per_s: None for a closed loop.
-        kept_up: neither arm fell short of the rate of an open loop.
-        hosts: how many measured it.
-    """
+    """What the words of a verdict follow from; log ratios."""
 
     contender: str
     baseline: str
     estimate: Estimate
     stop: Stop
-    claim: bool
+    claim: bool  # the interval excludes 0 after correction over the family (`may_claim`)
     precision: float
     has_target: bool
     equivalence: float
-    detectable: float
-    sd: float
+    detectable: float  # minimal detectable effect; infinite if unknown
     more_epochs: int | None
     more_s: float | None
     obstacle: Obstacle | None = None
     why: str = ""
     is_control: bool = False
-    rate_per_s: float | None = None
-    kept_up: bool = True
+    rate_per_s: float | None = None  # None for a closed loop
+    kept_up: bool = True  # neither arm fell short of the rate of an open loop
     hosts: int = 1
 
 
 def enough(n: int, stop: Stop) -> bool:
-    """Whether n epochs suffice for a verdict."""
     return n >= (iv.N_MIN_DECISIVE if stop is Stop.DECISIVE else iv.N_MIN)
 
 
@@ -373,7 +349,6 @@ def may_claim(*, n: int, stop: Stop, p_adjusted: float | None, anytime_claim: bo
 
 
 def verdict(case: Case) -> Verdict:
-    """Choose the words, the least size of a claim, and the sentence."""
     words, at_least = _words(case)
     return Verdict(words=words, at_least=at_least, sentence=_sentence(case, words, at_least))
 
@@ -463,10 +438,6 @@ def _more(case: Case) -> str:
         return f" {target} takes more hosts than these {case.hosts}, however many epochs they measure."
     if not case.has_target or not case.more_epochs:
         return ""
-    if case.more_s is not None and case.more_s > _WITHIN_REACH_S:
-        return (
-            f" {target} is not within reach on this machine: ratios differ by {percent_text(case.sd)} between restarts."
-        )
     minutes = "" if case.more_s is None else f" (about {format_duration(case.more_s)})"
     restarts = "1 more restart" if case.more_epochs == 1 else f"{case.more_epochs} more restarts"
     return f" {target} would take about {restarts}{minutes}."

@@ -6,21 +6,19 @@ from typing import Any
 from bakeoff.engine import Measurement
 from bakeoff.errors import SpecError
 from bakeoff.plan.workloads import database_of
-from bakeoff.results.epoch_data import Reading, ServerCounts
 from bakeoff.run.measuring import CellRun, Measuring, UnreliableCountError, script_options
 from bakeoff.servers import Server
 from bakeoff.spec import Arm, Study, Workload
-from bakeoff.tpcc.results import compare_counts
+from bakeoff.tpcc.results import ServerCounts, missing_on_server
 from bakeoff.tpcc.workload import BUNDLED
 
-_DOCUMENT = "data-check.json"
 _WAITS = ("keying_time", "think_time")
 _OFF = ("off", "false", "0", "no")
 _WITHOUT_TRANSACTIONS = frozenset({"myisam", "memory", "heap", "archive", "csv", "aria", "merge", "mrg_myisam"})
 
 
 class TpccMeasuring(Measuring):
-    """How the bundled TPC-C is measured. Scripts that only share its name are measured like any other script."""
+    """Scripts that only share the bundled TPC-C's name are measured like any other script."""
 
     def check(self, study: Study, workload: Workload) -> None:
         """Refuse keying and think times: such terminals do next to nothing in slices of seconds."""
@@ -55,11 +53,11 @@ class TpccMeasuring(Measuring):
             check_errors(measured)
             wrong = []
             for arm, after in _read_all(run).items():
-                reading = Reading(before=before[arm], after=after)
-                run.writer.add_server_reading(arm, _DOCUMENT, run.cell.name, reading.model_dump())
-                compared = compare_counts([each for each in measured.histograms if each["arm"] == arm], [reading])
-                if not compared.agrees:
-                    wrong.append(f"arm {arm}, {run.cell.name}: {compared}")
+                reading = {"before": before[arm].model_dump(), "after": after.model_dump()}
+                run.writer.add_server_reading(arm, "data-check.json", run.cell.name, reading)
+                own = [each for each in measured.histograms if each["arm"] == arm]
+                if missing := missing_on_server(own, before[arm], after):
+                    wrong.append(f"arm {arm}, {run.cell.name}: {missing}")
             if wrong:
                 raise UnreliableCountError("; ".join(wrong))
 
@@ -78,7 +76,6 @@ def _read_all(run: CellRun) -> dict[str, ServerCounts]:
 
 
 def read_counts(server: Server, database: str, options: Mapping[str, Any]) -> ServerCounts:
-    """Return the transactions that an idle server has counted so far."""
     sets = int(options.get("tables") or 1)
     plain = sets == 1 and options.get("table_suffix", "auto") == "auto"
     districts = ["district"] if plain else [f"district{number}" for number in range(1, sets + 1)]

@@ -24,8 +24,7 @@ class TpccKind(WorkloadKind):
         return sizes["tables"] * sizes["warehouses"] * _BYTES_PER_WAREHOUSE
 
     def small_options(self, script: str) -> OptionPairs:
-        """Return two warehouses for the bundled script; only that one is known to have the option."""
-        return (("scale", 2),) if script == BUNDLED else ()
+        return (("scale", 2),) if script == BUNDLED else ()  # of others the option is unknown
 
 
 WORKLOAD = TpccKind()

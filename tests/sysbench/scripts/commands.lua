@@ -1,4 +1,4 @@
--- Commands of one's own, parallel and not, with help of one's own.
+-- Custom commands, parallel and not, with custom help.
 
 sysbench.cmdline.options = {
   size = { "How much", 3, sysbench.cmdline.ARG_INT },
