@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bakeoff_load::arrivals::{ArrivalSchedule, LONGEST_QUEUE};
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, RunHost};
+use bakeoff_load::host::{Environment, Mode, WorkerHost};
 use bakeoff_load::machine::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
 use bakeoff_load::worker_pool::{PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
@@ -342,9 +342,9 @@ impl Worker {
         let console = &session.console;
         console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
         let connector = session.connector(Arc::clone(&context.canceller));
-        let host = Rc::new(RunHost::new(
+        let host = Rc::new(WorkerHost::new(
             context,
-            (self.events_left.clone(), self.counts_set_up),
+            Mode::Run { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up },
             Arc::clone(session) as Arc<dyn Environment>,
             connector.paired(self.pairing.as_ref().map(|pairing| pairing.worker(thread))),
             stats.of_worker(thread),
@@ -361,7 +361,7 @@ impl Worker {
     /// Waits for the start and runs the events. Returns false if the run was given up before.
     pub(crate) fn run_events(
         &self,
-        host: &RunHost,
+        host: &WorkerHost,
         events: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<bool, Failure> {
         let begins = host.rest();

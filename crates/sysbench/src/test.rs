@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, RunHost};
+use bakeoff_load::host::{Environment, WorkerHost};
 use bakeoff_load::script_workload::{ScriptCommand, failure};
 use bakeoff_load::worker_pool::PoolOptions;
 use bakeoff_script::host::{EventEnd, Events as _, Host as _, HostRef, LogLevel};
@@ -43,7 +43,7 @@ impl Test {
 
     /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all
     /// workers has been reported.
-    pub(crate) fn work(&self, worker: &Worker, host: &Rc<RunHost>) -> Result<(), Failure> {
+    pub(crate) fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
         let max_prime = match self {
             Self::Script(test) => return test.work(worker, host),
             Self::Cpu { max_prime } => *max_prime,
@@ -65,7 +65,7 @@ impl ScriptTest {
         Script::load(&self.source, &self.settings, role, host)
     }
 
-    fn work(&self, worker: &Worker, host: &Rc<RunHost>) -> Result<(), Failure> {
+    fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
         let console = &worker.run.session.console;
         let reported = |function: &'static str| {
             move |error: ScriptError| {
