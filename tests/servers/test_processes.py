@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -150,7 +151,7 @@ def abandoned(root, name, process, servers=(), boot=None):
     folder = root / name
     folder.mkdir()
     owner = Owner(boot or Owner.current(()).boot, process, tuple(servers))
-    (folder / OWNER_FILE).write_text(json.dumps(owner.as_json()))
+    owner.write(folder)
     return folder
 
 
@@ -159,7 +160,7 @@ def test_an_owner_is_read_as_every_version_has_written_it(tmp_path):
     (tmp_path / OWNER_FILE).write_text(written)
     found = Owner.read(tmp_path)
     assert found == Owner("b", ProcessId(7, 70), (ProcessId(8, 80), ProcessId(9, 90)))
-    assert json.loads(json.dumps(found.as_json())) == json.loads(written) | {"kept_for": ""}
+    assert json.loads(json.dumps(asdict(found))) == json.loads(written) | {"kept_for": ""}
     for damaged in ("", "[]", '{"boot": "b"}', '{"boot": "b", "process": [7], "servers": []}'):
         (tmp_path / OWNER_FILE).write_text(damaged)
         assert Owner.read(tmp_path) is None
