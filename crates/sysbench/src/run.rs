@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bakeoff_load::arrivals::{ArrivalSchedule, LONGEST_QUEUE};
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, RunHost};
+use bakeoff_load::host::{Environment, Mode, WorkerHost};
 use bakeoff_load::machine::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
 use bakeoff_load::worker_pool::{PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
@@ -355,9 +355,9 @@ impl Worker {
         console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
         let pairing = self.pairing.as_ref();
         let connector = self.session.connector(Arc::clone(&context.canceller));
-        let host = Rc::new(RunHost::new(
+        let host = Rc::new(WorkerHost::new(
             context,
-            (self.events_left.clone(), self.counts_set_up),
+            Mode::Run { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up },
             Arc::clone(&self.session) as Arc<dyn Environment>,
             connector.paired(pairing.map(|pairing| pairing.worker(thread))),
             self.stats.of_worker(thread),

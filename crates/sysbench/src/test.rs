@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, RunHost};
+use bakeoff_load::host::{Environment, WorkerHost};
 use bakeoff_load::script_workload::{ScriptCommand, failure};
 use bakeoff_load::start_gate::Semaphore;
 use bakeoff_load::worker_pool::PoolOptions;
@@ -31,7 +31,7 @@ pub(crate) struct ScriptTest {
 }
 
 pub(crate) struct TestWorker<'a> {
-    pub(crate) host: &'a Rc<RunHost>,
+    pub(crate) host: &'a Rc<WorkerHost>,
     pub(crate) session: &'a SysbenchSession,
     pub(crate) stats: &'a Stats,
     pub(crate) loading: &'a Semaphore,
