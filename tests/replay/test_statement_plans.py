@@ -2,10 +2,8 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 from bakeoff.replay.answers import _plans
-from bakeoff.replay.sessions import Step, _tree_line
+from bakeoff.replay.sessions import Step
 
 
 def explains(*access, table="sbtest1"):
@@ -32,27 +30,3 @@ def test_what_nobody_can_explain_is_kept_to_be_counted_and_what_reads_no_table_i
     without = explains("none", table="")
     assert _plans("DO 1", [sample], {"A": without, "B": without}) is None
     assert _plans("DO 1", [], {"A": explains(), "B": explains()}) is None
-
-
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        (
-            "-> Limit: 10 row(s)  (cost=0.35 rows=1) (actual time=0.024..0.031 rows=1 loops=1)",
-            "-> Limit: ? row(s): 1 rows",
-        ),
-        (
-            "    -> Index lookup on t using k_1 (k=42)  (cost=0.35 rows=1) (actual time=0.02..0.03 rows=7 loops=3)",
-            "    Index lookup on t using k_1 (k=?): 7 rows, 3 times",
-        ),
-        ("  -> Filter: (t.name = 'Müller')  (cost=1.2e+3 rows=9) (never executed)", "  Filter: (t.name = ?): never"),
-        (
-            "  -> Filter: ((t.a > 1.5e10) or (t.b = 0xDEADbeef) or (t.c = 0b101) or (t.d < 2E-7))",
-            "  Filter: ((t.a > ?) or (t.b = ?) or (t.c = ?) or (t.d < ?))",
-        ),
-        ("  -> Sort: t.id", "  Sort: t.id"),
-        ("no plan", ""),
-    ],
-)
-def test_a_line_of_explain_analyze_has_no_times_and_no_literals(line, shown):
-    assert _tree_line(line) == shown.removeprefix("-> ")

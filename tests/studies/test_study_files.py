@@ -399,7 +399,7 @@ def test_published_figures_find_a_script_of_ones_own_by_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"w,s,tps\n\noltp_read_only,mysql:5.7\n", r"^p.csv:3: the row has fewer values than there are columns"),
+        (b"w,s,tps\n\noltp_read_only,mysql:5.7\n", r"^p.csv:3: tps is '', not a number above zero"),
         (b"w,s,tps\noltp_read_only,mysql:5.7,inf\n", r"^p.csv:2: tps is 'inf', not a number above zero"),
         (
             b"w,s,tps\ncaf\xe9,mysql:5.7,3\n",

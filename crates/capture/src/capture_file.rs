@@ -5,21 +5,22 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::error::Error;
 use crate::event::Event;
+use crate::input::Error;
 
 /// Version of the file format. Any change that a reader could notice increases it.
 pub const VERSION: u32 = 1;
 
 const INDEX_HEAD: [u8; 8] = [0x5B, 0x2A, 0x4D, 0x18, 8, 0, 0, 0];
-const INDEX_BYTES: usize = 16;
+const BUFFER: usize = 256 << 10;
 /// Compression level: as fast as the log is read. Higher levels save a tenth of the size.
 const LEVEL: i32 = 1;
 
@@ -30,81 +31,30 @@ pub struct Header {
     pub redacted: bool,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// What is read of an event's line. [`Line`] writes more.
+#[derive(Debug, Deserialize)]
 pub struct EventLine<'a> {
-    #[serde(borrow)]
-    pub r#type: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_us: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub end_us: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub query_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lock_us: Option<u64>,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    #[serde(borrow, default)]
     pub schema: Cow<'a, str>,
-    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
-    pub user: Cow<'a, str>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     pub session: Option<&'a RawValue>,
     #[serde(borrow)]
     pub command: Cow<'a, str>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     pub sql: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sql_base64: Option<String>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     pub digest: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rows_sent: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rows_examined: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rows_affected: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub errno: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub insert_id: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_insert_id: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight: Option<u64>,
-    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow)]
     pub not_replayable: Option<Cow<'a, str>>,
 }
 
-impl<'a> EventLine<'a> {
+impl EventLine<'_> {
     /// Whether the connection's session ends here. False without a connection number, because it may be anyone's.
     pub fn ends_session(&self) -> bool {
         self.connection.is_some() && matches!(&*self.command, "Quit" | "Connect" | "Reset Connection")
-    }
-
-    pub fn of(event: &'a Event, sql: &'a [u8]) -> Self {
-        let text = std::str::from_utf8(sql).ok();
-        Self {
-            r#type: Cow::Borrowed("event"),
-            connection: event.connection,
-            start_us: event.start_us,
-            end_us: event.end_us,
-            query_us: event.query_us,
-            lock_us: event.lock_us,
-            schema: String::from_utf8_lossy(&event.schema),
-            user: String::from_utf8_lossy(&event.user),
-            command: Cow::Borrowed(event.command.name()),
-            sql_base64: text.is_none().then(|| STANDARD.encode(sql)),
-            sql: text.map(Cow::Borrowed),
-            rows_sent: event.rows_sent,
-            rows_examined: event.rows_examined,
-            rows_affected: event.rows_affected,
-            errno: event.errno,
-            insert_id: event.insert_id,
-            last_insert_id: event.last_insert_id,
-            weight: (event.weight != 1).then_some(event.weight),
-            ..Self::default()
-        }
     }
 
     pub fn statement(&self) -> Vec<u8> {
@@ -113,6 +63,53 @@ impl<'a> EventLine<'a> {
             (None, Some(coded)) => STANDARD.decode(coded).unwrap_or_default(),
             (None, None) => Vec::new(),
         }
+    }
+}
+
+/// An event and what the recorder adds to it. Writes only what is known.
+pub(crate) struct Line<'a> {
+    pub(crate) event: &'a Event,
+    pub(crate) sql: &'a [u8],
+    pub(crate) session: Option<&'a RawValue>,
+    pub(crate) digest: Option<&'a str>,
+    pub(crate) not_replayable: Option<&'static str>,
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { event, sql, session, digest, not_replayable } = *self;
+        let name = |bytes| Some(String::from_utf8_lossy(bytes)).filter(|name| !name.is_empty());
+        let text = std::str::from_utf8(sql).ok();
+        let mut map = serializer.serialize_map(None)?;
+        macro_rules! put {
+            ($($key:literal: $value:expr),* $(,)?) => {
+                $(if let Some(value) = $value { map.serialize_entry($key, &value)?; })*
+            };
+        }
+        put! {
+            "type": Some("event"),
+            "connection": event.connection,
+            "start_us": event.start_us,
+            "end_us": event.end_us,
+            "query_us": event.query_us,
+            "lock_us": event.lock_us,
+            "schema": name(&event.schema),
+            "user": name(&event.user),
+            "session": session,
+            "command": Some(event.command.name()),
+            "sql": text,
+            "sql_base64": text.is_none().then(|| STANDARD.encode(sql)),
+            "digest": digest,
+            "rows_sent": event.rows_sent,
+            "rows_examined": event.rows_examined,
+            "rows_affected": event.rows_affected,
+            "errno": event.errno,
+            "insert_id": event.insert_id,
+            "last_insert_id": event.last_insert_id,
+            "weight": (event.weight != 1).then_some(event.weight),
+            "not_replayable": not_replayable,
+        }
+        map.end()
     }
 }
 
@@ -171,63 +168,44 @@ pub struct Summary {
     pub digests: Vec<DigestTotals>,
 }
 
-struct Counting<W> {
-    inner: W,
-    bytes: u64,
-}
-
-impl<W: Write> Write for Counting<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.inner.write(bytes)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
 pub struct Writer<W: Write> {
-    frame: zstd::Encoder<'static, Counting<W>>,
+    frame: BufWriter<zstd::Encoder<'static, W>>,
+    written: io::Result<()>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write + Seek> Writer<W> {
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
-        let mut frame = zstd::Encoder::new(Counting { inner: out, bytes: 0 }, LEVEL)?;
+        let mut frame = BufWriter::with_capacity(BUFFER, zstd::Encoder::new(out, LEVEL)?);
         write_line(&mut frame, header)?;
-        Ok(Self { frame })
+        Ok(Self { frame, written: Ok(()) })
     }
 
-    pub fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.frame.write_all(lines)
+    /// Writes a line. `finish` returns the first error.
+    pub fn line(&mut self, line: &impl Serialize) {
+        if self.written.is_ok() {
+            self.written = write_line(&mut self.frame, line);
+        }
     }
 
     pub fn finish(self, digests: &[DigestTotals], overall: &Overall) -> io::Result<W> {
-        let out = self.frame.finish()?;
-        let place = out.bytes;
-        let mut frame = zstd::Encoder::new(out, LEVEL)?;
+        self.written?;
+        let mut out = self.frame.into_inner()?.finish()?;
+        let place = out.stream_position()?;
+        let mut frame = BufWriter::new(zstd::Encoder::new(out, LEVEL)?);
         for totals in digests {
             write_line(&mut frame, &TotalsLine::Digest(totals.clone()))?;
         }
         write_line(&mut frame, &TotalsLine::Overall(overall.clone()))?;
-        let mut out = frame.finish()?;
+        let mut out = frame.into_inner()?.finish()?;
         out.write_all(&INDEX_HEAD)?;
         out.write_all(&place.to_le_bytes())?;
-        out.flush()?;
-        Ok(out.inner)
+        Ok(out)
     }
 }
 
 fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.write_all(b"\n")
-}
-
-pub fn add_line(lines: &mut Vec<u8>, line: &EventLine) {
-    // Writing to memory cannot fail.
-    let _ = serde_json::to_writer(&mut *lines, line);
-    lines.push(b'\n');
 }
 
 const INCOMPLETE: &str = "incomplete: making the capture was interrupted";
@@ -262,7 +240,7 @@ pub fn read_summary(path: &Path) -> Result<Summary, Error> {
     let (header, _) = open(path)?;
     let unfinished = |_| damaged(path, INCOMPLETE);
     let mut file = File::open(path).map_err(unfinished)?;
-    let mut index = [0; INDEX_BYTES];
+    let mut index = [0; 16];
     let size = file.seek(SeekFrom::End(-16)).map_err(unfinished)?;
     file.read_exact(&mut index).map_err(unfinished)?;
     let place = u64::from_le_bytes(index[8..].try_into().unwrap_or_default());
@@ -284,42 +262,30 @@ pub fn read_summary(path: &Path) -> Result<Summary, Error> {
     Err(damaged(path, INCOMPLETE))
 }
 
-pub(crate) struct WholeFile {
-    file: BufWriter<File>,
-    partial: std::path::PathBuf,
-}
+/// The name of a file until it is complete. Dropped before that, it removes the file.
+pub(crate) struct PartialFile(PathBuf);
 
-impl WholeFile {
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
+impl PartialFile {
+    pub(crate) fn create(path: &Path) -> io::Result<(Self, File)> {
+        let mut name = path.as_os_str().to_owned();
         name.push(".partial");
-        let partial = path.with_file_name(name);
-        Ok(Self { file: BufWriter::new(File::create(&partial)?), partial })
+        let partial = Self(name.into());
+        let file = File::create(&partial.0)?;
+        Ok((partial, file))
     }
 
     /// Syncs the file before renaming it, so that a power failure leaves the complete file or none.
-    pub(crate) fn keep(mut self, path: &Path) -> io::Result<()> {
-        self.file.flush()?;
-        self.file.get_ref().sync_all()?;
-        std::fs::rename(&self.partial, path)?;
+    pub(crate) fn keep(self, file: &File, path: &Path) -> io::Result<()> {
+        file.sync_all()?;
+        std::fs::rename(&self.0, path)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
 }
 
-impl Write for WholeFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for WholeFile {
+impl Drop for PartialFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.partial);
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 

@@ -106,8 +106,8 @@ pub trait Sink {
 }
 
 pub trait LogReader {
-    /// Reads a line with its newline, or a part of a line longer than the buffer. `begins`: the piece begins a line.
-    fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink);
+    /// Reads a line with its newline. The last line of a log may lack it.
+    fn line(&mut self, line: &[u8], sink: &mut dyn Sink);
     fn finish(&mut self, sink: &mut dyn Sink);
 }
 
@@ -118,8 +118,18 @@ pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
 
 /// Whether this is what a server writes when it opens a log: `…, Version: 8.0.33 (…). started with:`.
 pub(crate) fn is_file_header(line: &[u8]) -> bool {
-    without_line_end(line).trim_ascii_end().ends_with(b"started with:")
-        && memchr::memmem::find(line, b", Version: ").is_some()
+    line.trim_ascii_end().ends_with(b"started with:") && memchr::memmem::find(line, b", Version: ").is_some()
+}
+
+/// Returns what a server that stopped while writing an event has left in front of the header.
+pub(crate) fn before_file_header(header: &[u8]) -> &[u8] {
+    if header.starts_with(b"/") && !header.starts_with(b"/*") || header.get(1..3) == Some(b":\\") {
+        return b""; // such a path may contain spaces
+    }
+    let path_end = memchr::memmem::rfind(header, b", Version: ").unwrap_or(0);
+    let word = header[..path_end].iter().rposition(u8::is_ascii_whitespace).map_or(0, |blank| blank + 1);
+    let path = memchr::memchr(b'/', &header[word..path_end]).unwrap_or(0);
+    &header[..word + path]
 }
 
 pub(crate) fn is_file_header_rest(line: &[u8]) -> bool {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use crate::class::used_schema;
 use crate::event::{
-    Event, LogCommand, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, moment, number,
-    without_line_end,
+    Event, LogCommand, LogReader, Sink, before_file_header, handles_prepared, is_file_header, is_file_header_rest,
+    moment, number, without_line_end,
 };
 use crate::session::SessionState;
 use crate::split::statements;
@@ -67,16 +67,20 @@ pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
 }
 
 impl LogReader for GeneralLog {
-    fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
-        if begins && is_file_header(piece) {
-            self.file_header(before_path(piece), sink);
-        } else if let Some(found) = begins.then(|| prefix(piece)).flatten() {
+    fn line(&mut self, line: &[u8], sink: &mut dyn Sink) {
+        if is_file_header(line) {
+            let left = before_file_header(line);
+            if !left.is_empty() {
+                self.line(left, sink);
+            }
+            self.finish(sink);
+        } else if let Some(found) = prefix(line) {
             self.end_event(false, sink);
             self.begin_event(&found);
         } else if self.in_event {
-            self.event.add_sql(piece);
-        } else if !is_file_header_rest(piece) {
-            sink.skipped(piece.len() as u64);
+            self.event.add_sql(line);
+        } else if !is_file_header_rest(line) {
+            sink.skipped(line.len() as u64);
         }
     }
 
@@ -92,19 +96,6 @@ impl LogReader for GeneralLog {
 }
 
 impl GeneralLog {
-    /// `left` is what a server that stopped while writing an event has left on the header's line.
-    fn file_header(&mut self, left: &[u8], sink: &mut dyn Sink) {
-        if let Some(found) = prefix(left) {
-            self.end_event(false, sink);
-            self.begin_event(&found);
-        } else if self.in_event {
-            self.event.add_sql(left);
-        } else {
-            sink.skipped(left.len() as u64);
-        }
-        self.finish(sink);
-    }
-
     fn begin_event(&mut self, found: &Prefix) {
         self.time_us = found.time_us.or(self.time_us);
         self.event.clear();
@@ -172,17 +163,6 @@ impl GeneralLog {
         }
         sink.event(event);
     }
-}
-
-fn before_path(header: &[u8]) -> &[u8] {
-    let is_path = header.starts_with(b"/") && !header.starts_with(b"/*") || header.get(1..3) == Some(b":\\");
-    if is_path {
-        return b""; // such a path may contain spaces
-    }
-    let path_end = memchr::memmem::rfind(header, b", Version: ").unwrap_or(0);
-    let word = header[..path_end].iter().rposition(u8::is_ascii_whitespace).map_or(0, |blank| blank + 1);
-    let path = memchr::memchr(b'/', &header[word..path_end]).unwrap_or(0);
-    &header[..word + path]
 }
 
 fn is_begun_prefix(line: &[u8]) -> bool {

@@ -1,8 +1,8 @@
-//! Opens files, plain or compressed.
+//! Opens logs, plain or compressed, and undoes what Windows tools do to them.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +10,38 @@ use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
 
 const BUFFER: usize = 64 << 10;
+
+/// The byte order mark in UTF-8.
+pub(crate) const MARK: &[u8] = "\u{FEFF}".as_bytes();
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}: cannot be opened: {reason}", path.display())]
+    Open { path: PathBuf, reason: String },
+    /// Reading fails, usually because a compressed file is damaged.
+    #[error("{}: cannot be read: {reason}", path.display())]
+    Read { path: PathBuf, reason: String },
+    #[error("{}: not a slow log, a general log or a file of SQL", path.display())]
+    Unknown { path: PathBuf },
+    #[error("the logs are empty")]
+    Empty,
+    #[error("{}: cannot be written: {reason}", path.display())]
+    Write { path: PathBuf, reason: String },
+    #[error("{}: not a capture", path.display())]
+    NotACapture { path: PathBuf },
+    #[error("{}: {reason}", path.display())]
+    Capture { path: PathBuf, reason: String },
+}
+
+impl Error {
+    pub(crate) fn open(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Open { path: path.to_owned(), reason: error.to_string() }
+    }
+
+    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Read { path: path.to_owned(), reason: error.to_string() }
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 pub struct ReadProgress(Arc<AtomicU64>);
@@ -39,7 +71,7 @@ pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + S
     let mut raw = Counted { inner: raw, progress: progress.clone() };
     let mut head = Vec::new();
     raw.by_ref().take(6).read_to_end(&mut head)?;
-    let whole = BufReader::with_capacity(BUFFER, io::Cursor::new(head.clone()).chain(raw));
+    let whole = BufReader::with_capacity(BUFFER, Cursor::new(head.clone()).chain(raw));
     Ok(match head.as_slice() {
         [0x1F, 0x8B, ..] => Box::new(MultiGzDecoder::new(whole)),
         // A zstd file may begin with a skippable frame.
@@ -50,3 +82,35 @@ pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + S
         _ => Box::new(whole),
     })
 }
+
+type Unit = fn([u8; 2]) -> u16;
+
+/// Drops a byte order mark and decodes UTF-16, which PowerShell writes. Only UTF-16 is read into memory as a whole.
+pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let mut head = Vec::new();
+    input.by_ref().take(4).read_to_end(&mut head)?;
+    let (mark, unit): (usize, Option<Unit>) = match head.as_slice() {
+        [0xFF, 0xFE, ..] => (2, Some(u16::from_le_bytes)),
+        [0xFE, 0xFF, ..] => (2, Some(u16::from_be_bytes)),
+        [one, 0, other, 0] if *one != 0 && *other != 0 => (0, Some(u16::from_le_bytes)),
+        [0, one, 0, other] if *one != 0 && *other != 0 => (0, Some(u16::from_be_bytes)),
+        head if head.starts_with(MARK) => (MARK.len(), None),
+        _ => (0, None),
+    };
+    let mut whole = Cursor::new(head.split_off(mark)).chain(input);
+    let Some(unit) = unit else { return Ok(Box::new(whole)) };
+    let mut bytes = Vec::new();
+    whole.read_to_end(&mut bytes)?;
+    let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+    let text: String = char::decode_utf16(units).map(|each| each.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    Ok(Box::new(Cursor::new(text.into_bytes())))
+}
+
+pub(crate) fn has_windows_lines(head: &[u8]) -> bool {
+    let mut ends = memchr::memchr_iter(b'\n', head).peekable();
+    ends.peek().is_some() && ends.all(|end| end > 0 && head[end - 1] == b'\r')
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/input.rs"]
+mod tests;

@@ -1,18 +1,17 @@
 //! Reads several logs as one, and detects their format.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 
-use crate::encoding::{MARK, as_utf8, has_windows_lines};
-use crate::error::Error;
-use crate::event::{LogReader, Sink, is_file_header};
+use crate::event::{LogReader, STATEMENT_MAX, Sink, is_file_header};
 use crate::general_log::{self, GeneralLog};
-use crate::input::{ReadProgress, open};
+use crate::input::{Error, MARK, ReadProgress, as_utf8, has_windows_lines, open};
 use crate::slow_log::{self, SlowLog};
 use crate::sql_file::{self, SqlFile};
 
-/// Bytes read at once: few enough for the processor's cache. A longer line is read in pieces.
 const BUFFER: usize = 256 << 10;
+/// A longer line is read as several [bytes].
+const LINE_MAX: u64 = STATEMENT_MAX as u64;
 const HEAD: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,58 +42,6 @@ impl Format {
     }
 }
 
-struct Feed<'a> {
-    sink: &'a mut dyn Sink,
-    reader: Option<Box<dyn LogReader>>,
-    /// A line whose end has not been read yet, perhaps because it is in the next file. At most [`BUFFER`] bytes.
-    buffer: Vec<u8>,
-    begins: bool,
-    is_windows: bool,
-}
-
-impl Feed<'_> {
-    fn fill(&mut self, input: &mut dyn Read) -> io::Result<usize> {
-        input.take((BUFFER - self.buffer.len()) as u64).read_to_end(&mut self.buffer)
-    }
-
-    fn pass_on(&mut self) {
-        let Some(reader) = &mut self.reader else { return };
-        let mut at = 0;
-        while let Some(length) = memchr::memchr(b'\n', &self.buffer[at..]) {
-            let end = at + length;
-            let is_return = self.is_windows && length > 0 && self.buffer[end - 1] == b'\r';
-            if is_return {
-                self.buffer[end - 1] = b'\n';
-            }
-            let line = &self.buffer[at..=end - usize::from(is_return)];
-            reader.piece(if self.begins { without_mark(line) } else { line }, self.begins, self.sink);
-            self.begins = true;
-            at = end + 1;
-        }
-        if at == 0 && self.buffer.len() == BUFFER {
-            at = BUFFER - usize::from(self.is_windows && self.buffer[BUFFER - 1] == b'\r');
-            reader.piece(&self.buffer[..at], self.begins, self.sink);
-            self.begins = false;
-        }
-        self.buffer.drain(..at);
-    }
-
-    fn end_line(&mut self) {
-        if let Some(reader) = self.reader.as_mut().filter(|_| !self.buffer.is_empty()) {
-            reader.piece(&self.buffer, self.begins, self.sink);
-        }
-        self.buffer.clear();
-        self.begins = true;
-    }
-
-    fn finish(&mut self) {
-        self.end_line();
-        if let Some(mut reader) = self.reader.take() {
-            reader.finish(self.sink);
-        }
-    }
-}
-
 /// Reads the logs as if they were one file. Returns the formats in order. A log may be split into files anywhere.
 pub fn read_logs(
     paths: &[PathBuf],
@@ -103,35 +50,54 @@ pub fn read_logs(
     sink: &mut dyn Sink,
 ) -> Result<Vec<Format>, Error> {
     let mut formats: Vec<Format> = Vec::new();
-    let mut feed = Feed { sink, reader: None, buffer: Vec::with_capacity(BUFFER), begins: true, is_windows: false };
+    let mut reader = Format::Slow.reader();
+    // The end of a line may be in the next file.
+    let mut line = Vec::new();
     for path in paths {
         let read_error = Error::read(path);
         let mut input = as_utf8(open(path, progress).map_err(Error::open(path))?).map_err(&read_error)?;
         let mut head = Vec::new();
         input.by_ref().take(HEAD).read_to_end(&mut head).map_err(&read_error)?;
-        match (format.or_else(|| detect(&head)), formats.last()) {
-            _ if head.is_empty() => continue,
-            (None, None) => return Err(Error::Unknown { path: path.clone() }),
+        if head.is_empty() {
+            continue;
+        }
+        let found = format.or_else(|| match (detect(&head), formats.last()) {
             // The middle of a statement looks like SQL or like nothing at all.
-            (None | Some(Format::Sql), Some(_)) if format.is_none() => {}
-            (Some(new), last) if Some(&new) != last => {
-                feed.finish();
-                formats.push(new);
-                feed.reader = Some(new.reader());
+            (None | Some(Format::Sql), Some(last)) => Some(*last),
+            (found, _) => found,
+        });
+        let found = found.ok_or_else(|| Error::Unknown { path: path.clone() })?;
+        let changes = formats.last() != Some(&found);
+        if changes || begins_log(&head) {
+            pass_on(&mut line, &mut *reader, sink);
+        }
+        if changes {
+            reader.finish(sink);
+            reader = found.reader();
+            formats.push(found);
+        }
+        let is_windows = has_windows_lines(&head) && found != Format::Sql;
+        let mut input = BufReader::with_capacity(BUFFER, io::Cursor::new(head).chain(input));
+        while input.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).map_err(&read_error)? > 0 {
+            if is_windows && line.ends_with(b"\r\n") {
+                line.truncate(line.len() - 2);
+                line.push(b'\n');
             }
-            _ => {}
-        }
-        if begins_log(&head) {
-            feed.end_line();
-        }
-        feed.is_windows = has_windows_lines(&head) && formats.last() != Some(&Format::Sql);
-        let mut input = io::Cursor::new(head).chain(input);
-        while feed.fill(&mut input).map_err(&read_error)? > 0 {
-            feed.pass_on();
+            if line.ends_with(b"\n") || line.len() as u64 >= LINE_MAX {
+                pass_on(&mut line, &mut *reader, sink);
+            }
         }
     }
-    feed.finish();
+    pass_on(&mut line, &mut *reader, sink);
+    reader.finish(sink);
     Ok(formats)
+}
+
+fn pass_on(line: &mut Vec<u8>, reader: &mut dyn LogReader, sink: &mut dyn Sink) {
+    if !line.is_empty() {
+        reader.line(without_mark(line), sink);
+        line.clear();
+    }
 }
 
 fn first_line(head: &[u8]) -> &[u8] {

@@ -1,28 +1,21 @@
 //! Makes a capture from logs: adds session state and digest to each event, removes passwords, and writes and counts it.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use hdrhistogram::Histogram;
 use sha2::{Digest as _, Sha256};
 
-use crate::capture_file::{DigestTotals, EventLine, Header, Overall, Summary, VERSION, WholeFile, Writer, add_line};
+use crate::capture_file::{DigestTotals, Header, Line, Overall, PartialFile, Summary, VERSION, Writer};
 use crate::digest::{Digester, name_of, text_of};
-use crate::error::Error;
 use crate::event::{Event, LogCommand, Sink};
 use crate::facts::Facts;
-use crate::input::ReadProgress;
+use crate::input::{Error, ReadProgress};
 use crate::keywords::NAMED;
 use crate::logs::{Format, read_logs};
 use crate::redact::{Redactor, strike_out, without_comments};
 use crate::session::SessionState;
-
-/// Bytes sent to the writer thread at once, and how many such batches may wait.
-const BATCH_BYTES: usize = 256 << 10;
-const BATCHES_MAX: usize = 8;
 
 /// Most digests. Statements of any further ones are counted together as `(other statements)`.
 const DIGESTS_MAX: usize = 20_000;
@@ -45,7 +38,7 @@ pub fn capture(job: &CaptureJob, progress: &ReadProgress) -> Result<Summary, Err
     let cannot_write = |error: io::Error| Error::Write { path: job.output.clone(), reason: error.to_string() };
     let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: job.redact };
     let redactor = if job.redact { Some(Redactor::new().map_err(cannot_write)?) } else { None };
-    let file = WholeFile::create(&job.output).map_err(cannot_write)?;
+    let (partial, file) = PartialFile::create(&job.output).map_err(cannot_write)?;
     let mut recorder = Recorder::new(file, &header, redactor).map_err(cannot_write)?;
     let formats = read_logs(&job.logs, job.format, progress, &mut recorder);
     let ended = recorder.finish(formats.as_deref().unwrap_or_default());
@@ -53,54 +46,12 @@ pub fn capture(job: &CaptureJob, progress: &ReadProgress) -> Result<Summary, Err
         return Err(Error::Empty);
     }
     let (file, digests, overall) = ended.map_err(cannot_write)?;
-    file.keep(&job.output).map_err(cannot_write)?;
+    partial.keep(&file, &job.output).map_err(cannot_write)?;
     Ok(Summary { header, overall, digests })
 }
 
-struct Lines<W: Write + Send + 'static> {
-    batch: Vec<u8>,
-    sender: Option<SyncSender<Vec<u8>>>,
-    thread: JoinHandle<io::Result<Writer<W>>>,
-}
-
-impl<W: Write + Send + 'static> Lines<W> {
-    fn new(out: W, header: &Header) -> io::Result<Self> {
-        let mut writer = Writer::new(out, header)?;
-        let (sender, receiver) = sync_channel::<Vec<u8>>(BATCHES_MAX);
-        let thread = std::thread::Builder::new().name("capture-writer".to_owned()).spawn(move || {
-            for batch in receiver {
-                writer.lines(&batch)?;
-            }
-            Ok(writer)
-        })?;
-        Ok(Self { batch: Vec::with_capacity(BATCH_BYTES), sender: Some(sender), thread })
-    }
-
-    fn add(&mut self, line: &EventLine) {
-        add_line(&mut self.batch, line);
-        if self.batch.len() >= BATCH_BYTES {
-            self.send();
-        }
-    }
-
-    fn send(&mut self) {
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_BYTES));
-        if let Some(sender) = &self.sender
-            && sender.send(batch).is_err()
-        {
-            self.sender = None;
-        }
-    }
-
-    fn finish(mut self) -> io::Result<Writer<W>> {
-        self.send();
-        drop(self.sender.take());
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer thread panicked")))
-    }
-}
-
-pub struct Recorder<W: Write + Send + 'static> {
-    lines: Lines<W>,
+pub struct Recorder<W: Write + Seek> {
+    writer: Writer<W>,
     totals: Totals,
     digester: Digester,
     sessions: HashMap<u64, SessionState>,
@@ -108,10 +59,10 @@ pub struct Recorder<W: Write + Send + 'static> {
     changed: Vec<u8>,
 }
 
-impl<W: Write + Send + 'static> Recorder<W> {
+impl<W: Write + Seek> Recorder<W> {
     pub fn new(out: W, header: &Header, redactor: Option<Redactor>) -> io::Result<Self> {
         Ok(Self {
-            lines: Lines::new(out, header)?,
+            writer: Writer::new(out, header)?,
             totals: Totals::default(),
             digester: Digester::default(),
             sessions: HashMap::new(),
@@ -123,7 +74,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
     pub fn finish(self, formats: &[Format]) -> io::Result<(W, Vec<DigestTotals>, Overall)> {
         let (digests, mut overall) = self.totals.finish();
         overall.formats = formats.iter().map(|format| format.name().to_owned()).collect();
-        let out = self.lines.finish()?.finish(&digests, &overall)?;
+        let out = self.writer.finish(&digests, &overall)?;
         Ok((out, digests, overall))
     }
 
@@ -137,9 +88,8 @@ impl<W: Write + Send + 'static> Recorder<W> {
         if self.redactor.is_some() && event.command != LogCommand::InitDb {
             event.sql.clear();
         }
-        let mut line = EventLine::of(event, &event.sql);
-        line.not_replayable = (event.command == LogCommand::Other).then(|| "command".into());
-        self.lines.add(&line);
+        let not_replayable = (event.command == LogCommand::Other).then_some("command");
+        self.writer.line(&Line { event, sql: &event.sql, session: None, digest: None, not_replayable });
     }
 
     fn prepare_text(&mut self, facts: &Facts, sql: &[u8]) -> bool {
@@ -171,7 +121,7 @@ fn reason(event: &Event, facts: &Facts) -> Option<&'static str> {
     reasons.into_iter().find(|(holds, _)| *holds).map(|(_, reason)| reason)
 }
 
-impl<W: Write + Send + 'static> Sink for Recorder<W> {
+impl<W: Write + Seek> Sink for Recorder<W> {
     fn event(&mut self, event: &mut Event) {
         if self.redactor.is_some() {
             event.user.clear();
@@ -191,18 +141,17 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
         }
         let sql = if changed { &self.changed } else { &event.sql };
         let reason = reason(event, &facts);
-        let mut line = EventLine::of(event, sql);
-        line.not_replayable = reason.map(Into::into);
+        let mut digest = None;
         if event.command == LogCommand::Prepare {
             self.totals.overall.commands += 1;
         } else {
             self.totals.moment(event);
             let group = self.totals.statement(self.digester.key(), event, sql, reason);
             self.totals.overall.transactions += u64::from(facts.ends_transaction) * event.weight;
-            line.digest = Some(self.totals.groups[group].totals.digest.as_str().into());
+            digest = Some(self.totals.groups[group].totals.digest.as_str());
         }
-        line.session = self.sessions.get(&connection).and_then(SessionState::json);
-        self.lines.add(&line);
+        let session = self.sessions.get(&connection).and_then(SessionState::json);
+        self.writer.line(&Line { event, sql, session, digest, not_replayable: reason });
         if facts.first == NAMED.SET && !facts.secret && event.connection.is_some() {
             self.sessions.entry(connection).or_default().set(&event.sql);
         }

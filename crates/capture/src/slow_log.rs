@@ -1,14 +1,15 @@
 //! Reads slow query logs of MySQL 5.5 to 9.x, Percona Server and MariaDB. An event is a head of `# ` lines, `use DB;`
 //! if the schema changed, `SET timestamp=N;`, and the statement with its `;`. Each line of a head is recognised by its
-//! form alone, so a log can begin and end anywhere. MariaDB may write warnings at the end of the head, whose texts may
-//! look like whole events. They end at the first `SET timestamp=N;` with the second in which the event was written.
-//! bakeoff writes digests of running servers in this format, with `Statement_bytes: N`, `Digest_text: Yes` and `SET
-//! timestamp=DEFAULT;`.
+//! form alone, so a log can begin and end anywhere. bakeoff writes digests of running servers in this format, with
+//! `Statement_bytes: N`, `Digest_text: Yes` and `SET timestamp=DEFAULT;`.
+
+use bakeoff_wire::dialect::MultiByte;
 
 use crate::event::{
-    Event, LogCommand, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
+    Event, LogCommand, LogReader, Sink, before_file_header, handles_prepared, is_file_header, is_file_header_rest,
+    moment, number, seconds_us, without_line_end,
 };
-use crate::event::{SECOND_US, moment, seconds_us};
+use crate::lexer::unquoted;
 
 #[rustfmt::skip]
 const KEYS: [&str; 24] = [
@@ -17,12 +18,7 @@ const KEYS: [&str; 24] = [
     "Log_slow_rate_type", "Log_slow_rate_limit", "Tmp_tables", "Full_scan", "Statement_bytes", "Digest_text",
 ];
 
-/// Longest schema name [bytes]. Servers allow 64 characters.
-const SCHEMA_MAX: usize = 512;
-
-/// Longest warning [bytes] (MariaDB writes at most 512), and longest list of warnings [bytes].
-const WARNING_MAX: usize = 4096;
-const WARNINGS_MAX: usize = 1 << 20;
+const ADMINISTRATOR: &[u8] = b"# administrator command: ";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
@@ -30,14 +26,6 @@ enum Place {
     Outside,
     Head,
     Sql,
-}
-
-/// The lines after `# Warnings`, kept until the warnings end.
-#[derive(Debug, Default)]
-struct Warnings {
-    text: Vec<u8>,
-    since: usize,
-    has_head: bool,
 }
 
 #[derive(Debug, Default)]
@@ -48,65 +36,46 @@ pub struct SlowLog {
     has_user: bool,
     has_times: bool,
     timestamp_us: Option<i64>,
-    /// `SET timestamp=` of the previous event [µs]. MariaDB omits `# Time:` within the same second.
-    last_us: Option<i64>,
     /// `# Time:` of this head, if it has no time zone [µs].
     local_us: Option<i64>,
     schema: Vec<u8>,
     has_schema: bool,
-    /// The schema's name reached the end of its line, so it may contain a newline.
-    schema_is_open: bool,
-    warnings: Option<Warnings>,
-    is_plain: bool,
+    /// After `# Warnings`, which MariaDB may write at the end of a head.
+    in_warnings: bool,
     /// Bytes of the statement still to come, or 0 if the head does not tell.
     to_come: usize,
 }
 
 impl LogReader for SlowLog {
-    fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
+    fn line(&mut self, line: &[u8], sink: &mut dyn Sink) {
         if self.place == Place::Sql && self.to_come > 0 {
-            self.to_come = self.to_come.saturating_sub(piece.len());
-            return self.event.add_sql(piece);
-        }
-        if let Some(warnings) = self.warnings.take() {
-            return self.piece_of_warnings(warnings, piece, begins, sink);
-        }
-        if !begins {
-            return self.continue_line(piece, sink);
-        }
-        if is_file_header(piece) {
-            // A server that stopped while writing a statement leaves its beginning on this line.
+            self.to_come = self.to_come.saturating_sub(line.len());
+            self.event.add_sql(line);
+        } else if is_file_header(line) {
             if self.place == Place::Sql {
-                let path = memchr::memchr(b'/', piece).unwrap_or(0);
-                self.event.add_sql(&piece[..path]);
+                self.event.add_sql(before_file_header(line));
                 self.end_event(false, sink);
             }
             self.place = Place::Outside;
             self.schema.clear();
-            self.last_us = None;
-        } else if self.begins_event(piece) {
+        } else if self.begins_event(line) {
             if self.place != Place::Outside {
-                self.drop_time_line(sink);
                 self.end_event(true, sink);
             }
             self.begin_event();
-            self.head_line(piece);
+            self.head_line(line);
         } else {
             match self.place {
-                Place::Outside if is_file_header_rest(piece) || piece.trim_ascii().is_empty() => {}
-                Place::Outside => sink.skipped(piece.len() as u64),
-                Place::Head => self.after_head_began(piece, sink),
-                Place::Sql => self.event.add_sql(piece),
+                Place::Outside if is_file_header_rest(line) || line.trim_ascii().is_empty() => {}
+                Place::Outside => sink.skipped(line.len() as u64),
+                Place::Head => self.after_head_began(line, sink),
+                Place::Sql => self.event.add_sql(line),
             }
         }
     }
 
     fn finish(&mut self, sink: &mut dyn Sink) {
-        if let Some(warnings) = self.warnings.take() {
-            self.read_again(&warnings.text, sink);
-        }
         if self.place == Place::Sql {
-            self.drop_begun_head();
             self.end_event(false, sink);
         } else if self.event.sql.trim_ascii_end().ends_with(b";") {
             self.end_event(true, sink); // it lacks `SET timestamp`
@@ -119,29 +88,15 @@ impl LogReader for SlowLog {
 }
 
 impl SlowLog {
-    fn drop_begun_head(&mut self) {
-        let sql = &self.event.sql;
+    /// Removes from the end of a statement what belongs to the next head: a `# Time:` in an unknown form, or the beginning
+    /// of a line at the end of the log.
+    fn drop_next_head(&mut self, closed: bool, sink: &mut dyn Sink) {
+        let sql = self.event.sql.as_slice();
+        let (sql, head) = if closed { (without_line_end(sql), "# Time:") } else { (sql, "#") };
         let begin = memchr::memrchr(b'\n', sql).map_or(0, |end| end + 1);
-        if matches!(sql.get(begin), Some(b'#' | b'/')) && sql[..begin].trim_ascii_end().ends_with(b";") {
-            self.event.sql.truncate(begin);
-        }
-    }
-
-    /// Removes a `# Time:` line of unknown form from the end of a statement: it belongs to the next head.
-    fn drop_time_line(&mut self, sink: &mut dyn Sink) {
-        let sql = self.event.sql.strip_suffix(b"\n").unwrap_or(&self.event.sql);
-        let begin = memchr::memrchr(b'\n', sql).map_or(0, |end| end + 1);
-        if sql[begin..].starts_with(b"# Time:") && sql[..begin].trim_ascii_end().ends_with(b";") {
+        if sql[begin..].starts_with(head.as_bytes()) && sql[..begin].trim_ascii_end().ends_with(b";") {
             sink.skipped((self.event.sql.len() - begin) as u64);
             self.event.sql.truncate(begin);
-        }
-    }
-
-    fn continue_line(&mut self, piece: &[u8], sink: &mut dyn Sink) {
-        match self.place {
-            Place::Outside => sink.skipped(piece.len() as u64),
-            Place::Head if self.event.sql.is_empty() => {}
-            Place::Head | Place::Sql => self.event.add_sql(piece),
         }
     }
 
@@ -165,7 +120,7 @@ impl SlowLog {
         self.has_user = false;
         self.has_times = false;
         self.has_schema = false;
-        self.schema_is_open = false;
+        self.in_warnings = false;
         self.timestamp_us = None;
         self.local_us = None;
         self.to_come = 0;
@@ -175,50 +130,29 @@ impl SlowLog {
     fn after_head_began(&mut self, line: &[u8], sink: &mut dyn Sink) {
         let plain = without_line_end(line);
         let is_begun = !self.event.sql.is_empty();
-        if plain.starts_with(b"#") && !is_begun && !plain.starts_with(b"# administrator command: ") {
-            self.schema_is_open = false;
-            if plain.trim_ascii_end() == b"# Warnings" && self.has_times && !self.is_plain {
-                self.warnings = Some(Warnings::default());
-                return;
+        if self.set_line(plain) {
+            let kept = std::mem::take(&mut self.event.sql);
+            if !self.use_line(&kept) {
+                sink.skipped(kept.len() as u64);
             }
-            self.head_line(line);
-        } else if self.set_line(plain) {
-            self.end_head(sink);
-        } else if is_begun || !(self.use_line(plain) || self.schema_line(plain) || plain.is_empty()) {
+            self.event.cut = false;
+            self.place = Place::Sql;
+        } else if plain.starts_with(b"#") && !is_begun && !plain.starts_with(ADMINISTRATOR) {
+            self.in_warnings |= plain.trim_ascii_end() == b"# Warnings";
+            if !self.in_warnings {
+                self.head_line(line);
+            }
+        } else if is_begun || !(self.use_line(plain) || plain.is_empty()) {
             self.event.add_sql(line);
         }
-    }
-
-    fn schema_line(&mut self, text: &[u8]) -> bool {
-        let goes_on = self.schema_is_open
-            && self.event.schema.len() < SCHEMA_MAX
-            && (!self.has_times || next_key(text, 0).is_some());
-        if goes_on {
-            self.event.schema.push(b'\n');
-            self.schema(text);
-        }
-        goes_on
-    }
-
-    fn end_head(&mut self, sink: &mut dyn Sink) {
-        let kept = std::mem::take(&mut self.event.sql);
-        if !kept.is_empty() && !self.use_line(&kept) && !self.schema_line(&kept) {
-            sink.skipped(kept.len() as u64);
-        }
-        self.event.cut = false;
-        self.last_us = self.timestamp_us;
-        self.place = Place::Sql;
     }
 
     fn use_line(&mut self, line: &[u8]) -> bool {
         let Some(name) = line.strip_prefix(b"use ").and_then(|rest| rest.trim_ascii_end().strip_suffix(b";")) else {
             return false;
         };
-        match name.strip_prefix(b"`").map(|rest| rest.strip_suffix(b"`")) {
-            None => self.schema = name.to_vec(),
-            Some(Some(quoted)) => self.schema = without_doubled_backticks(quoted),
-            Some(None) => return false, // the name contains a newline
-        }
+        let is_quoted = name.starts_with(b"`");
+        self.schema = if is_quoted { unquoted(name, MultiByte::Safe).into_owned() } else { name.to_vec() };
         true
     }
 
@@ -246,45 +180,6 @@ impl SlowLog {
         self.timestamp_us = timestamp;
         (self.event.insert_id, self.event.last_insert_id) = ids;
         timestamp.is_some() || !is_known
-    }
-
-    fn piece_of_warnings(&mut self, mut warnings: Warnings, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
-        if begins && self.set_line(without_line_end(piece)) && self.is_own_time(!warnings.has_head) {
-            return self.end_head(sink);
-        }
-        warnings.text.extend_from_slice(piece);
-        warnings.since = if begins && begins_warning(piece) { 0 } else { warnings.since + piece.len() };
-        warnings.has_head |= is_time_line(piece) || is_user_line(piece) || is_times_line(piece);
-        if warnings.since > WARNING_MAX || warnings.text.len() > WARNINGS_MAX || begins && is_file_header(piece) {
-            self.read_again(&warnings.text, sink);
-        } else {
-            self.warnings = Some(warnings);
-        }
-    }
-
-    /// Whether `SET timestamp` has the second in which the event was written. `default` if the log has not told any
-    /// time yet.
-    fn is_own_time(&self, default: bool) -> bool {
-        const ZONE_STEP_US: i64 = 15 * 60 * SECOND_US;
-        const ZONE_MAX_US: i64 = 14 * 3600 * SECOND_US;
-        match (self.timestamp_us, self.local_us, self.last_us) {
-            (None, ..) => false,
-            (Some(own), Some(local), _) => {
-                let zone = local - own;
-                zone % ZONE_STEP_US == 0 && zone.abs() <= ZONE_MAX_US
-            }
-            (Some(own), None, Some(last)) => own == last,
-            (Some(_), None, None) => default,
-        }
-    }
-
-    fn read_again(&mut self, text: &[u8], sink: &mut dyn Sink) {
-        self.timestamp_us = None;
-        self.is_plain = true;
-        for line in text.split_inclusive(|byte| *byte == b'\n') {
-            self.piece(line, true, sink);
-        }
-        self.is_plain = false;
     }
 
     fn head_line(&mut self, line: &[u8]) {
@@ -340,7 +235,6 @@ impl SlowLog {
 
     fn schema(&mut self, text: &[u8]) {
         let end = next_key(text, 0).map_or(text.len(), |key| key.begin);
-        self.schema_is_open = end == text.len();
         self.event.schema.extend_from_slice(text[..end].trim_ascii());
         self.fields(&text[end..]);
     }
@@ -367,18 +261,18 @@ impl SlowLog {
 
     /// `closed`: another head follows, so a missing `;` does not mean that the log is cut.
     fn end_event(&mut self, closed: bool, sink: &mut dyn Sink) {
+        self.drop_next_head(closed, sink);
         let event = &mut self.event;
         let text = event.sql.trim_ascii_end();
         let kept = text.strip_suffix(b";").unwrap_or(text);
         event.cut |= !closed && kept.len() == text.len();
         event.sql.truncate(kept.len());
-        if let Some(name) = event.sql.strip_prefix(b"# administrator command: ") {
-            let command = match LogCommand::from_name(name) {
+        if let Some(name) = event.sql.strip_prefix(ADMINISTRATOR) {
+            event.command = match LogCommand::from_name(name) {
                 found @ (LogCommand::Quit | LogCommand::Connect | LogCommand::Reset) => found,
                 _ => LogCommand::Other,
             };
-            event.command = command;
-            event.sql.drain(..b"# administrator command: ".len());
+            event.sql.drain(..ADMINISTRATOR.len());
         } else if event.sql.starts_with(b"throttle: ") {
             event.command = LogCommand::Other;
         } else if handles_prepared(&event.sql) {
@@ -446,16 +340,6 @@ fn timestamp_us(text: &[u8]) -> Option<i64> {
     }
 }
 
-fn without_doubled_backticks(name: &[u8]) -> Vec<u8> {
-    let mut parts = name.split(|byte| *byte == b'`');
-    let mut plain = parts.next().unwrap_or_default().to_vec();
-    while let Some(part) = parts.next() {
-        plain.push(b'`');
-        plain.extend_from_slice(if part.is_empty() { parts.next().unwrap_or_default() } else { part });
-    }
-    plain
-}
-
 /// `# Time: 150709 15:14:09` or `# Time: 2023-08-01T12:00:01.000123Z`.
 pub(crate) fn is_time_line(line: &[u8]) -> bool {
     line.strip_prefix(b"# Time:").is_some_and(|text| moment(text.trim_ascii_start()).is_some())
@@ -479,12 +363,6 @@ fn begins_with_connection(line: &[u8]) -> bool {
     line.strip_prefix(b"# ").is_some_and(|fields| {
         next_key(fields, 0).is_some_and(|key| key.begin == 0 && matches!(key.name, "Thread_id" | "Schema"))
     })
-}
-
-fn begins_warning(line: &[u8]) -> bool {
-    [&b"# Warning "[..], b"# Note ", b"# Error "]
-        .into_iter()
-        .any(|level| line.strip_prefix(level).is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit)))
 }
 
 #[cfg(test)]

@@ -1,20 +1,17 @@
 //! Reads files of SQL as the `mysql` client does, with `DELIMITER`, `USE` without an end, and `\G`.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use bakeoff_wire::dialect::{Dialect, Opaque, code_comment, opening};
 
 use crate::class::used_schema;
-use crate::encoding::MARK;
-use crate::error::Error;
-use crate::event::{Event, LogReader, STATEMENT_MAX, Sink, without_line_end};
-use crate::input::{self, ReadProgress};
+use crate::event::{Event, LogReader, STATEMENT_MAX, Sink};
+use crate::input::{self, Error, MARK, ReadProgress};
 use crate::lexer::{Kind, Lexer, Token};
 use crate::session::SessionState;
 
 const DELIMITER: &[u8] = b"DELIMITER";
-const LONGEST: usize = b"/*M!999999".len();
 
 #[derive(Debug)]
 pub struct SqlFile {
@@ -26,9 +23,6 @@ pub struct SqlFile {
     session: SessionState,
     dialect: Dialect,
     line: u64,
-    /// The end of the last piece, if its meaning depends on the next one: `\`, `*`, `-`, part of a delimiter or character.
-    held: Vec<u8>,
-    begins_line: bool,
     limit: usize,
 }
 
@@ -45,34 +39,45 @@ impl Default for SqlFile {
             session: SessionState::default(),
             dialect: Dialect::default(),
             line: 1,
-            held: Vec::new(),
-            begins_line: false,
             limit: STATEMENT_MAX,
         }
     }
 }
 
 impl LogReader for SqlFile {
-    fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
-        let between = begins && self.inside.is_none() && self.is_between_statements();
-        if between && !self.event.sql.is_empty() {
+    fn line(&mut self, line: &[u8], sink: &mut dyn Sink) {
+        let mut rest = line;
+        if self.inside.is_none() && self.is_between_statements() {
             self.event.clear(); // only comments, perhaps very many
+            rest = rest.strip_prefix(MARK).unwrap_or(rest);
+            if self.is_client_use(rest) {
+                self.event.add_sql(rest.trim_ascii());
+                self.end_statement(sink);
+                rest = b"";
+            }
         }
-        let piece = if between { without_byte_order_mark(piece) } else { piece };
-        self.begins_line = between || (self.begins_line && !self.held.is_empty());
-        if self.held.is_empty() {
-            self.scan(piece, false, sink);
-        } else {
-            let mut joined = std::mem::take(&mut self.held);
-            joined.extend_from_slice(piece);
-            self.scan(&joined, false, sink);
+        while !rest.is_empty() {
+            if self.inside.is_none()
+                && self.event.sql.is_empty()
+                && let Some(delimiter) = named_delimiter(rest)
+            {
+                self.delimiter = delimiter.to_vec();
+                break;
+            }
+            let delimiter = self.delimiter_at(rest).filter(|_| self.inside.is_none() && !self.in_code_comment);
+            if let Some(len) = delimiter {
+                self.end_statement(sink);
+                rest = &rest[len..];
+            } else {
+                let (text, after) = rest.split_at(self.step(rest).min(rest.len()));
+                self.event.add_sql_up_to(self.limit, text);
+                rest = after;
+            }
         }
-        self.line += u64::from(piece.ends_with(b"\n"));
+        self.line += u64::from(line.ends_with(b"\n"));
     }
 
     fn finish(&mut self, sink: &mut dyn Sink) {
-        let held = std::mem::take(&mut self.held);
-        self.scan(&held, true, sink);
         self.event.cut |= self.in_code_comment || !matches!(self.inside, None | Some(Opaque::LineComment));
         (self.inside, self.in_code_comment) = (None, false);
         self.end_statement(sink);
@@ -83,67 +88,14 @@ impl SqlFile {
     fn is_between_statements(&self) -> bool {
         let sql = &self.event.sql;
         let is_code = |token: Token| code_comment(&sql[token.start..token.end]).is_some();
-        let is_comment = |token: Token| token.kind == Kind::Comment && !is_code(token);
-        self.held.is_empty() && Lexer::new(sql).all(is_comment)
+        Lexer::new(sql).all(|token| token.kind == Kind::Comment && !is_code(token))
     }
 
-    /// Runs `DELIMITER //`, and `USE name` without a delimiter. With one it is an ordinary statement.
-    fn client_command(&mut self, line: &[u8], sink: &mut dyn Sink) -> bool {
-        let plain = without_line_end(line).trim_ascii();
-        if let Some(wanted) = named_delimiter(plain) {
-            // mysql accepts at most 15 bytes.
-            if wanted.len() <= 15 {
-                self.delimiter = wanted.to_vec();
-            }
-            return true;
-        }
+    /// Whether a line is `USE name` without a delimiter. With one it is an ordinary statement.
+    fn is_client_use(&self, line: &[u8]) -> bool {
+        let plain = line.trim_ascii();
         let ends = |at: usize| plain[at] == b';' || self.delimiter_at(&plain[at..]).is_some();
-        let is_use = used_schema(plain, self.dialect).is_some() && line.ends_with(b"\n") && !(0..plain.len()).any(ends);
-        if is_use {
-            self.event.sql.clear();
-            self.event.add_sql(plain);
-            self.end_statement(sink);
-        }
-        is_use
-    }
-
-    fn scan(&mut self, bytes: &[u8], last: bool, sink: &mut dyn Sink) {
-        let mut at = 0;
-        let mut kept = 0;
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            let begins_statement = kept == at && self.event.sql.is_empty() && self.inside.is_none();
-            let may_use = self.begins_line && at == 0 && may_begin_with(rest, b"USE");
-            if begins_statement && (may_use || may_begin_with(rest, DELIMITER)) {
-                if !last && !rest.ends_with(b"\n") {
-                    break;
-                }
-                if (may_use || named_delimiter(rest.trim_ascii()).is_some()) && self.client_command(rest, sink) {
-                    return;
-                }
-            }
-            // Wait until the longest mark would fit, unless the line ends first.
-            if !last && rest.len() < self.delimiter.len().max(LONGEST) && !rest.contains(&b'\n') {
-                break;
-            }
-            at += if let Some(opaque) = self.inside {
-                let (len, ended) = self.dialect.advance(opaque, rest);
-                if ended {
-                    self.inside = None;
-                }
-                len
-            } else if let Some(len) = self.delimiter_at(rest).filter(|_| !self.in_code_comment) {
-                self.event.add_sql_up_to(self.limit, &bytes[kept..at]);
-                self.end_statement(sink);
-                kept = at + len;
-                len
-            } else {
-                self.step_outside(rest)
-            };
-        }
-        let at = at.min(bytes.len());
-        self.event.add_sql_up_to(self.limit, &bytes[kept.min(at)..at]);
-        self.held.extend_from_slice(&bytes[at..]);
+        used_schema(plain, self.dialect).is_some() && !(0..plain.len()).any(ends)
     }
 
     fn delimiter_at(&self, rest: &[u8]) -> Option<usize> {
@@ -153,7 +105,13 @@ impl SqlFile {
         (rest[0] == b'\\' && matches!(rest.get(1), Some(b'g' | b'G'))).then_some(2)
     }
 
-    fn step_outside(&mut self, rest: &[u8]) -> usize {
+    /// Returns the length of what begins here: a mark, the rest of a quoted text or comment, or code up to the next of them.
+    fn step(&mut self, rest: &[u8]) -> usize {
+        if let Some(opaque) = self.inside {
+            let end = self.dialect.end_of(opaque, rest, 0);
+            self.inside = self.inside.filter(|_| end.is_none());
+            return end.unwrap_or(rest.len());
+        }
         if rest.starts_with(b"*/") && self.in_code_comment {
             self.in_code_comment = false;
             return 2;
@@ -168,10 +126,9 @@ impl SqlFile {
             self.in_code_comment = true;
             return len;
         }
-        let delimiter = self.delimiter[0];
-        self.dialect.run_of(rest, |byte| {
-            matches!(byte, b'\'' | b'"' | b'`' | b'/' | b'*' | b'#' | b'-' | b'\\') || byte == delimiter
-        })
+        let begins = |byte| b"'\"`/*#-\\".contains(&byte) || byte == self.delimiter[0];
+        let multi_byte = self.dialect.multi_byte;
+        multi_byte.find(rest, multi_byte.character_bytes(rest).unwrap_or(1), begins).unwrap_or(rest.len())
     }
 
     /// Quotes the name of `USE my-db`, which the client runs itself but a server would refuse.
@@ -208,21 +165,15 @@ impl SqlFile {
     }
 }
 
-fn may_begin_with(line: &[u8], word: &[u8]) -> bool {
-    let line = line.trim_ascii_start();
-    let len = line.len().min(word.len());
-    line[..len].eq_ignore_ascii_case(&word[..len])
-}
-
+/// Returns the `//` of `DELIMITER //`.
 fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
-    let (word, rest) = line.split_at_checked(DELIMITER.len())?;
+    let (word, rest) = line.trim_ascii_start().split_at_checked(DELIMITER.len())?;
     let is_command = word.eq_ignore_ascii_case(DELIMITER) && rest.first().is_some_and(u8::is_ascii_whitespace);
     rest.split(u8::is_ascii_whitespace).find(|name| !name.is_empty()).filter(|_| is_command)
 }
 
 /// The longest statement that any server accepts (`max_allowed_packet`).
 const SERVER_MAX: usize = 1 << 30;
-const PIECE: u64 = 1 << 20;
 
 /// Calls `see` with every statement of a file of SQL, plain or compressed, until it returns false. `see` may change the
 /// text. A statement is cut if the file ends within it, or if it is longer than any server accepts. `delimiter` ends
@@ -237,15 +188,14 @@ pub fn read_statements(
     let mut input = BufReader::new(input::open(path, progress).map_err(Error::open(path))?);
     let mut reader = SqlFile { limit: SERVER_MAX, delimiter: delimiter.as_bytes().to_vec(), ..SqlFile::default() };
     let mut sink = Statements { see, ended: false };
-    let (mut piece, mut begins) = (Vec::new(), true);
+    let mut line = Vec::new();
     while !sink.ended {
-        piece.clear();
-        if input.by_ref().take(PIECE).read_until(b'\n', &mut piece).map_err(&read_error)? == 0 {
+        line.clear();
+        if input.read_until(b'\n', &mut line).map_err(&read_error)? == 0 {
             reader.finish(&mut sink);
             break;
         }
-        reader.piece(&piece, begins, &mut sink);
-        begins = piece.ends_with(b"\n");
+        reader.line(&line, &mut sink);
     }
     Ok(())
 }
@@ -263,10 +213,6 @@ impl Sink for Statements<'_> {
     fn skipped(&mut self, _bytes: u64) {}
 }
 
-fn without_byte_order_mark(text: &[u8]) -> &[u8] {
-    text.strip_prefix(MARK).unwrap_or(text)
-}
-
 fn start_of_statement(sql: &[u8]) -> usize {
     let is_comment = |text: &[u8]| text.starts_with(b"#") || text.starts_with(b"--");
     let found = Lexer::new(sql).find(|token| !is_comment(&sql[token.start..token.end]));
@@ -277,7 +223,7 @@ pub(crate) fn looks_like_sql(head: &[u8], goes_on: bool) -> bool {
     const FIRST: &str = "ALTER ANALYZE BEGIN CALL CHANGE CHECK CHECKSUM COMMIT CREATE DELETE DELIMITER DESC DESCRIBE DO DROP \
         EXECUTE EXPLAIN FLUSH GRANT HANDLER INSERT KILL LOAD LOCK OPTIMIZE PREPARE PURGE RENAME REPAIR REPLACE RESET REVOKE \
         ROLLBACK SAVEPOINT SELECT SET SHOW START STOP TABLE TRUNCATE UNLOCK UPDATE USE VALUES WITH XA";
-    let head = without_byte_order_mark(head);
+    let head = head.strip_prefix(MARK).unwrap_or(head);
     let is_word = |token: &Token| {
         let text = &head[token.start..token.end];
         // A comment that continues behind the head is `Kind::Cut`.

@@ -1,7 +1,6 @@
 """The section "Why": what an event costs more, and the likely cause."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -202,11 +201,11 @@ def plans_section(context: Context) -> Section | None:
             continue
         name = identifier("plan", cell, baseline, contender)
         tables = (
-            _plan_parts(context, f"{name}-{at}", each, baseline, contender)
+            _plan_table(context, f"{name}-{at}", each, (baseline, contender))
             for at, each in enumerate(other[:_PLANS_SHOWN])
         )
         said = f"{len(other)} of {len(statements)} statements have another plan.{unexplained}"
-        parts.append(Section.of(where, Prose(text=said), *chain(*tables), in_terminal=True))
+        parts.append(Section.of(where, Prose(text=said), *tables, in_terminal=True))
     differ = any(isinstance(part, Section) for part in parts)
     return Section.of("Plans", *parts, anchor="why-plans", in_terminal=differ)
 
@@ -217,19 +216,12 @@ def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
     return others[0] != others[1] or (all(others) and plans.plans[baseline] != plans.plans[contender])
 
 
-def _plan_parts(
-    context: Context, name: str, plans: StatementPlans, baseline: str, contender: str
-) -> list[Table | Fold]:
-    arms = baseline, contender
+def _plan_table(context: Context, name: str, plans: StatementPlans, arms: tuple[str, str]) -> Table:
     rows = step_rows(plans.plans.get(arm, ()) for arm in arms)
     if plans.rows_read:
         rows.append(("rows read", *(numbers.count(plans.rows_read.get(arm, 0.0)) for arm in arms)))
     columns = ("step", *(context.labels[arm] for arm in arms))
-    done = Table.listed(f"{name}-run", columns, step_rows(plans.analyzed.get(arm, ()) for arm in arms))
-    return [
-        Table.listed(name, columns, rows, note=shortened(plans.text, _SQL_MAX)),
-        Fold(title="What the steps did (EXPLAIN ANALYZE)", content=done),
-    ]
+    return Table.listed(name, columns, rows, note=shortened(plans.text, _SQL_MAX))
 
 
 # ---- waits -----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pydantic import ConfigDict
+
 from bakeoff import features
 from bakeoff.engine_messages import SliceMessage
 from bakeoff.plan import Cell
@@ -24,11 +26,12 @@ class StatementPlans(Frozen):
     writes.
     """
 
+    model_config = ConfigDict(extra="ignore")  # older files also have `analyzed`
+
     text: str
     plans: dict[str, tuple[str, ...]]
     differs: tuple[str, ...] = ()
     rows_read: dict[str, float] = {}
-    analyzed: dict[str, tuple[str, ...]] = {}
 
 
 class CellPlans(Frozen):

@@ -17,8 +17,6 @@ ROUND_BLOCKS = 1_000_000
 
 
 class SliceLength(Frozen):
-    """How long one arm is loaded before the next has its turn."""
-
     slice_ns: int  # counted part of a slice
     guard_ns: int  # issued but not counted at the start of a slice; at most a tenth of it
 
@@ -45,6 +43,9 @@ class Cell(Frozen):
         """Guard of every measured slice; 0 for fixed work, all of whose events count."""
         return 0 if self.fixed_work else self.slices.guard_ns
 
+    def with_slices(self, slices: SliceLength) -> "Cell":
+        return self.model_copy(update={"slices": slices})
+
 
 class CellDraft(Frozen):
     """One cell within an epoch. Both seeds go to the engine's `measure` and hold for all arms; no `arms` means all."""
@@ -56,8 +57,6 @@ class CellDraft(Frozen):
 
 
 class Seeds(Frozen):
-    """Roots of an epoch's randomness (`outcome.json`)."""
-
     order: int
     keys: int
     padding: int
@@ -110,11 +109,9 @@ class Plan(Frozen):
         return self.seconds_per_cell if seconds is None else seconds
 
     def arm_seconds(self, cell: str) -> float:
-        """Wall seconds that each arm is measured in a cell of an epoch, however many arms are left."""
         return self.seconds_of(cell) / (self.turns or len(self.arms))
 
     def measuring_seconds(self, arms: Mapping[str, int]) -> float:
-        """Expected wall seconds of measuring these numbers of arms (baseline included) by cell."""
         return sum(self.arm_seconds(cell) * self._turns_of(count) for cell, count in arms.items())
 
     def _turns_of(self, count: int) -> int:
@@ -126,15 +123,14 @@ class Plan(Frozen):
         return {cell.name: cell for cell in self.cells}[name]
 
     def all_free(self, reason: str) -> "Plan":
-        cells = tuple(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
-        return self.model_copy(update={"cells": cells, "unpaired": reason})
+        free = self.with_cells(cell.model_copy(update={"placement": Placement.FREE}) for cell in self.cells)
+        return free.model_copy(update={"unpaired": reason})
+
+    def with_cells(self, cells: Iterable[Cell]) -> "Plan":
+        return self.model_copy(update={"cells": tuple(cells)})
 
     def with_slices(self, chosen: dict[str, SliceLength]) -> "Plan":
-        cells = tuple(
-            cell.model_copy(update={"slices": chosen[cell.name]}) if cell.name in chosen else cell
-            for cell in self.cells
-        )
-        return self.model_copy(update={"cells": cells})
+        return self.with_cells(cell.with_slices(chosen.get(cell.name, cell.slices)) for cell in self.cells)
 
 
 def seed_for(seed: int, *path: int | str) -> int:

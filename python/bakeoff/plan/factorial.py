@@ -13,7 +13,9 @@ import itertools
 import math
 import re
 import string
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
@@ -26,17 +28,12 @@ from bakeoff.spec.server_name import is_url, running_at
 from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 
-ARMS_MAX = 64
-"""More arms than a report can show, or a person can read."""
-
-FACTORS_MIN = 5
-"""Varied factors from which a study is fractioned unless it asks for all combinations."""
-
-COMBINATIONS_MAX = 2**16
-"""Combinations before `where` and a fraction leave some out."""
-
+ARMS_MAX = 64  # more than a report can show, or a person can read
+FACTORS_MIN = 5  # varied factors from which a study is fractioned unless it asks for all combinations
+COMBINATIONS_MAX = 2**16  # before `where` and a fraction leave some out
 _SEARCH_MAX = 20_000  # choices of generators to try; if there are more, only those of odd length
 _POOL = "buffer_pool"
+_RELEASE = r"([a-z]+:\d+\.\d+)(?:\.(\d+))?[\d.]*"  # the series, and its patch release
 
 Combination = tuple[str, ...]
 
@@ -192,9 +189,9 @@ def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tup
 
 
 def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tuple[Workload, ...]) -> Arm:
-    settings = dict(loaded.form.settings)
-    for (factor, levels), level in zip(loaded.levels.items(), combination, strict=True):
-        for setting, value in levels[level].items():
+    settings, chosen = dict(loaded.form.settings), dict(zip(loaded.levels, combination, strict=True))
+    for factor, level in chosen.items():
+        for setting, value in loaded.levels[factor][level].items():
             if setting in settings and setting not in loaded.form.settings:
                 raise loaded.error(
                     *loaded.place_of(factor, level),
@@ -202,7 +199,7 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
                     hint="Let one factor vary a setting.",
                 )
             settings[setting] = value
-    _refuse_set_twice(loaded, settings, dict(zip(loaded.levels, combination, strict=True)))
+    _refuse_set_twice(loaded, settings, chosen)
     source = settings.get("data", DEFAULT)
     if source != DEFAULT and not is_url(source):
         settings["data"] = str((loaded.path.parent / source).resolve())
@@ -215,12 +212,11 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
         if _POOL in settings:  # it may be a ratio of the data, which the other settings determine
             parts.apply({_POOL: settings[_POOL]})
     except SpecError as error:
-        place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
+        place = loaded.place_of_field(error.field, chosen)
         raise loaded.error(*place, reason=f"{_words(combination)}: {error.message}", hint=error.hint) from None
     assert parts.server
-    return Arm(
-        name=name, label=_label(loaded, combination), server=parts.server, data=parts.data, connection=parts.connection
-    )
+    label = _words(tuple(level for factor, level in chosen.items() if len(loaded.levels[factor]) > 1))
+    return Arm(name=name, label=label, server=parts.server, data=parts.data, connection=parts.connection)
 
 
 def _refuse_set_twice(loaded: LoadedStudy, settings: Mapping[str, str], levels: Mapping[str, str]) -> None:
@@ -235,11 +231,6 @@ def _refuse_set_twice(loaded: LoadedStudy, settings: Mapping[str, str], levels: 
                     reason=f"{first} and {setting} both set {field[-1]}.",
                     hint="Keep one of the two.",
                 )
-
-
-def _label(loaded: LoadedStudy, combination: Combination) -> str:
-    varied = [level for levels, level in zip(loaded.levels.values(), combination, strict=True) if len(levels) > 1]
-    return _words(tuple(varied))
 
 
 def _words(combination: Combination) -> str:
@@ -308,10 +299,8 @@ def points(chosen: Sequence[int], basic: int) -> tuple[tuple[int, ...], ...]:
 
 def _lengths(relation: Sequence[int]) -> tuple[int, ...]:
     """Count the words of length 1, 2, 3 …: the smaller the tuple, the better the fraction."""
-    counts = [0] * 32
-    for word in relation:
-        counts[word.bit_count()] += 1
-    return tuple(counts)
+    counts = Counter(word.bit_count() for word in relation)
+    return tuple(counts[length] for length in range(32))
 
 
 def _published(
@@ -320,18 +309,16 @@ def _published(
     form = loaded.form.published
     if form is None:
         return None
-    rows, server = _rows(loaded, form), form.columns.get("server")
+    rows = _rows(loaded, form)
     figures = []
     for arm, combination in arms.items():
         levels = loaded.form.settings | dict(zip(loaded.levels, combination, strict=True))
-        for name in workload_names(workloads):
-            for count in threads:
-                wanted = levels | {"workload": name, "threads": str(count)}
-                fit = [each for each in rows if all(_same(f, wanted[f], each[1][c]) for f, c in form.columns.items())]
-                if fit:
-                    number, row = min(fit, key=lambda each: _apart(wanted["server"], each[1][server]) if server else 0)
-                    value = _value(loaded, form, number, row)
-                    figures.append(PublishedFigure(cell=f"{name}/{count}", arm=arm, value=value))
+        for name, count in itertools.product(workload_names(workloads), threads):
+            wanted = levels | {"workload": name, "threads": str(count)}
+            apart, number, row = min((_apart(form, wanted, row), number, row) for number, row in rows)
+            if apart < math.inf:
+                value = _value(loaded, form, number, row)
+                figures.append(PublishedFigure(cell=f"{name}/{count}", arm=arm, value=value))
     return Published(source=form.source, unit=form.value, figures=tuple(figures))
 
 
@@ -339,7 +326,7 @@ def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str,
     path = loaded.path.parent / form.file
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+            reader = csv.DictReader(file, restval="")
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not CSV in UTF-8"
@@ -353,46 +340,32 @@ def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str,
             raise loaded.error(
                 *place, reason=f"{form.file} has no column {column}.", hint=f"It has {', '.join(have) or 'no rows'}."
             )
-    for line, row in rows:
-        if None in row.values():
-            raise SpecError(
-                f"{form.file}:{line}: the row has fewer values than there are columns.",
-                hint=f"{loaded.path.name} names it as published figures.",
-            )
     return rows
 
 
 def _value(loaded: LoadedStudy, form: PublishedForm, number: int, row: dict[str, str]) -> float:
-    try:
+    with suppress(ValueError):
         value = float(row[form.value])
         if 0 < value < math.inf:
             return value
-    except ValueError:
-        pass
     raise SpecError(
         f"{form.file}:{number}: {form.value} is {row[form.value]!r}, not a number above zero.",
         hint=f"{loaded.path.name} names it as published figures.",
     )
 
 
-def _same(factor: str, level: str, written: str) -> bool:
-    """Whether a published level is the study's; servers match by release series (5.7.25 is 5.7)."""
-    if level.lower() == written.lower():
-        return True
-    if factor != "server":
-        return False
-    ours, theirs = _release(level), _release(written)
-    return bool(ours and theirs and ours[:2] == theirs[:2])
+def _apart(form: PublishedForm, wanted: Mapping[str, str], row: Mapping[str, str]) -> float:
+    """Return how far a published row is from what is wanted: 0 for the same levels, infinite for others.
 
-
-def _apart(level: str, written: str) -> int:
-    """Return how far a published server of the series is from the study's; -1 if the names are equal."""
-    if level.lower() == written.lower():
-        return -1
-    ours, theirs = _release(level), _release(written)
-    return abs(int(ours[2]) - int(theirs[2])) if ours and theirs and ours[2] and theirs[2] else 0
-
-
-def _release(server: str) -> tuple[str, str, str] | None:
-    found = re.fullmatch(r"([a-z]+):(\d+\.\d+)(?:\.(\d+))?[\d.]*", server.partition(",")[0].lower())
-    return (found[1], found[2], found[3] or "") if found else None
+    Servers match by release series: mysql:5.7.25 is 3 from mysql:5.7.22. An equal name is nearest.
+    """
+    apart = 0.0
+    for factor, column in form.columns.items():
+        both = [each.lower() for each in (wanted[factor], row[column])]
+        if both[0] == both[1]:
+            continue
+        ours, theirs = (re.fullmatch(_RELEASE, each.partition(",")[0]) for each in both)
+        if factor != "server" or not ours or not theirs or ours[1] != theirs[1]:
+            return math.inf
+        apart += abs(int(ours[2]) - int(theirs[2])) + 1 if ours[2] and theirs[2] else 1
+    return apart

@@ -18,8 +18,6 @@ _STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
 
 @dataclass(frozen=True)
 class CellPilot:
-    """What its pilot found out about a cell."""
-
     slices: SliceLength
     variance_rate_s: float | None  # variance of the log ratio within an epoch times measured seconds
     events_per_s: float  # of the slowest arm
@@ -148,10 +146,8 @@ def _share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
     for cell in plan.cells:
         cell = cell.model_copy(update={"seconds": seconds[cell.name]})
         _, longest_ns = slice_bounds(plan, cell)
-        if cell.slices.slice_ns > longest_ns:
-            cell = cell.model_copy(update={"slices": timing.guarded(longest_ns)})
-        cells.append(cell)
-    return plan.model_copy(update={"cells": tuple(cells)})
+        cells.append(cell if cell.slices.slice_ns <= longest_ns else cell.with_slices(timing.guarded(longest_ns)))
+    return plan.with_cells(cells)
 
 
 def epoch_draft(
@@ -200,9 +196,10 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
         open_loop = _is_open_loop(workload)
         freeze = changes_data if study.freeze is None else study.freeze
         freeze = freeze and not study.client and not study.has_running_server
-        slices = timing.default_slices(
+        lowest, highest = timing.slice_bounds(
             writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, turns=turns
         )
+        slice_ns = lowest if changes_data or open_loop else min(timing.READ_SLICE_NS, highest)  # before a pilot
         cells += [
             Cell(
                 name=f"{name}/{threads}",
@@ -214,7 +211,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 freeze=freeze,
                 placement=Placement.FREE if study.client else study.placement or _placement(study, workload, threads),
                 open_loop=open_loop,
-                slices=slices,
+                slices=timing.guarded(slice_ns),
                 fixed_work=kind_of(workload.script).fixed_work,
                 speed=workload.speed,
             )

@@ -6,48 +6,28 @@ from dataclasses import dataclass
 
 from bakeoff.plan.epochs import SliceLength
 
-EPOCHS_MIN = 6
-"""Fewest epochs for a verdict at the target precision."""
-
+EPOCHS_MIN = 6  # fewest epochs for a verdict at the target precision
 _SECONDS_MIN = 2.0  # of measuring a cell in an epoch: below it a write cell has no whole block
-
-LATER_BOUNDS = (5.0, 120.0)
-"""Measuring seconds of a cell in an epoch that its first epochs may choose; above 120 s epochs are few."""
-
-# Seconds for two blocks of the shortest slices with guards, two turns an arm in each; less does not measure an arm.
-_TURN_MIN_S = 4 * 0.055
-
-WARM_MIN_S = 2.0
-"""Shortest warm-up of one workload after a start."""
-
-# Analysis and report after the last epoch count towards the budget.
-_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
-
+LATER_BOUNDS = (5.0, 120.0)  # measuring seconds that the first epochs may choose; above 120 s epochs are few
+_TURN_MIN_S = 4 * 0.055  # two blocks of the shortest slices with guards, two turns an arm in each
+WARM_MIN_S = 2.0  # shortest warm-up of one workload after a start
+_REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12  # analysis and report count towards the budget
 _BUDGET_STEP_S = 5.0  # budgets are rounded up to this
-
-LONG_S = 20.0
-"""As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
-
+LONG_S = 20.0  # of a cell before anything is known about the noise; writes and open loop need it
 # Seconds of a reading arm in an epoch. Shorter leaves much noise within the epoch; longer gains little, because
 # restarts differ more (docs/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
-# From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
-_EPOCHS_AIM = 8
-# Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
-_BLOCKS_AIM = 4
-# Events of an arm in an epoch: 50 of them lie beyond the 99th percentile.
-_EVENTS_AIM = 5_000
-
+_EPOCHS_AIM = 8  # from 6 to 8 the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts
+_BLOCKS_AIM = 4  # fewer leave nothing to trim, to test for a trend, or to split the spread with
+_EVENTS_AIM = 5_000  # of an arm in an epoch: 50 of them lie beyond the 99th percentile
 # Standard deviation of an epoch's ratio over the target half-width: with it six epochs reach the target three times in
 # four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values cost more
 # time in every epoch than they save in epochs.
 _EPOCH_SD = 0.75
-
-# With this many blocks, one more or less is at most 5 % of a measuring.
-_BLOCKS_MANY = 20
+_BLOCKS_MANY = 20  # then one more or less is at most 5 % of a measuring
 
 _MS = 1_000_000
-_READ_SLICE_NS = 100 * _MS
+READ_SLICE_NS = 100 * _MS
 _WRITE_SLICE_NS, _FROZEN_WRITE_SLICE_NS = 2_000 * _MS, 1_000 * _MS
 _OPEN_SLICE_NS = 1_000 * _MS
 SLICE_MIN_NS = 5 * _MS
@@ -203,11 +183,6 @@ def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float,
     return min(lowest, highest), highest
 
 
-def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> SliceLength:
-    lowest, highest = slice_bounds(writes=writes, frozen=frozen, open_loop=open_loop, seconds=seconds, turns=turns)
-    return guarded(lowest if writes or open_loop else min(_READ_SLICE_NS, highest))
-
-
 def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float) -> float:
     """Return the wall seconds until hosts of a cluster have measured so many epochs.
 
@@ -223,17 +198,13 @@ def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float
     return min(time_s for time_s in ends if measured(time_s) >= epochs)
 
 
-GRACE = 1.05
-"""Share of the budget that may be used to complete the fewest epochs a verdict needs."""
-
+GRACE = 1.05  # share of the budget that may be used to complete the fewest epochs a verdict needs
 _RECENT = 3  # epochs whose overhead is averaged: restarts get slower and faster with the machine
 _SHARE_MIN = 0.4  # of the planned measuring; less says too little for the cost of a restart
 
 
 @dataclass(frozen=True)
 class EpochCost:
-    """Wall seconds that one epoch took."""
-
     overhead_s: float  # everything but measuring and the pilot
     measured_s: float  # inside `measure`, with drains and switches
     planned_s: float  # of measuring, as asked for

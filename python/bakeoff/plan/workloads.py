@@ -89,9 +89,6 @@ def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-# ---- databases -------------------------------------------------------------------------------------------------------
-
-
 def database_of(study: Study, workload: Workload) -> str:
     """Return the database of a workload's tables: the study's for own data and sysbench's tables, else a separate one.
 
@@ -112,9 +109,6 @@ def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:
     if server.is_running and not kind_of(workload.script).fills_tables:
         return url_database(server.location) or study.capture_database
     return database_of(study, workload)
-
-
-# ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
 def data_bytes(study: Study, data: Data) -> int:

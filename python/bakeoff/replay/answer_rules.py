@@ -3,9 +3,11 @@
 import hashlib
 import math
 import re
+import tomllib
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Literal
 
 from bakeoff.stats.model import Frozen
@@ -17,19 +19,12 @@ LOCK_ERRORS = frozenset({1205, 1213})
 
 DOUBLE_TOLERANCE, FLOAT_TOLERANCE = 1e-12, 1e-5
 KEPT_BYTES = 4 * 2**20  # most rows of a result that are kept; of a larger one only checksums are
-_CALLS = (
-    "NOW|SYSDATE|CURDATE|CURTIME|RAND|RANDOM_BYTES|UUID|UUID_SHORT|CONNECTION_ID|LAST_INSERT_ID|USER|VERSION|FOUND_ROWS"
-    "|ROW_COUNT"
-)
-_WORDS = (
-    "CURRENT_DATE|CURRENT_TIME|CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP|UTC_DATE|UTC_TIME|UTC_TIMESTAMP|CURRENT_USER"
-    "|SESSION_USER|SYSTEM_USER"
-)
-_SYSTEM = "information_schema|performance_schema|mysql|sys"
+KNOWN = tomllib.loads(files("bakeoff.replay").joinpath("known.toml").read_text("utf-8"))
 # Digest texts put names, and those of some functions, in backticks.
 _VOLATILE = re.compile(
-    rf"`?\b(?:{_CALLS})\b`? ?\(|`?\bUNIX_TIMESTAMP\b`? ?\( ?\)|(?<!`)\b(?:{_WORDS})\b(?!`)|@@"
-    rf"|`(?:{_SYSTEM})` ?\.|^(?:SHOW|EXPLAIN|DESC|DESCRIBE|ANALYZE)\b",
+    rf"`?\b(?:{'|'.join(KNOWN['volatile_functions'])})\b`? ?\(|`?\bUNIX_TIMESTAMP\b`? ?\( ?\)"
+    rf"|(?<!`)\b(?:{'|'.join(KNOWN['volatile_words'])})\b(?!`)|@@"
+    r"|`(?:information_schema|performance_schema|mysql|sys)` ?\.|^(?:SHOW|EXPLAIN|DESC|DESCRIBE|ANALYZE)\b",
     re.IGNORECASE,
 )
 # Servers quote statements and values without escaping them, so this matches up to the last possible quote.

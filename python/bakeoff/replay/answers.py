@@ -321,7 +321,6 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
     """Return the plans of one digest; None if it reads no table or has no sample."""
     shown: dict[str, tuple[Step, ...]] = {}
     differs: list[str] = []
-    analyzed: dict[str, tuple[str, ...]] = {}
     rows: Counter[str] = Counter()
     reads = first_word(text) in READS
     for event in samples:
@@ -332,8 +331,6 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
         other = [arm for arm, steps in known.items() if not same_plan(first, steps)]
         if not any(shown.values()) or (other and not differs):
             shown, differs = plans, other
-            if other and reads and "writes" not in event:
-                analyzed = {arm: each.analyzed(event, sql) for arm, each in sessions.items()}
         if reads and "writes" not in event:
             for arm, each in sessions.items():
                 rows[arm] += _rows_read(each.examined(event, sql)[1])
@@ -345,5 +342,4 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
         "plans": {arm: list(map(str, steps)) for arm, steps in shown.items()},
         "differs": differs,
         "rows_read": {arm: rows[arm] / len(samples) for arm in sessions} if rows else {},
-        "analyzed": {arm: lines for arm, lines in analyzed.items() if lines},
     }

@@ -17,7 +17,7 @@ from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_sentence
 from bakeoff.errors import SpecError
 from bakeoff.replay.capture_view import capture_view
-from bakeoff.replay.captures import capture_totals, make_capture, make_capture_of
+from bakeoff.replay.captures import capture_totals, make_capture
 from bakeoff.replay.kept_statements import KeptIn, kept_statements
 from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
 from bakeoff.servers import RemoteServer
@@ -119,7 +119,9 @@ def _of_server(
     server = RemoteServer(spec, password=url_password(url))
     with kept_statements(server, url_database(spec.location), source) as kept:
         print_sentence(kept.about)
-        return make_capture_of(kept.text, output, redact=redact, log_format=kept.log_format, on_progress=on_progress)
+        return make_capture(
+            ["-"], output, redact=redact, log_format=kept.log_format, on_progress=on_progress, text=kept.text
+        )
 
 
 @command(into=app)

@@ -5,25 +5,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bakeoff.replay.answer_rules import KNOWN
 from bakeoff.report import numbers
 from bakeoff.report.view import Record, ReportView, Row, Section, Table, Value
 from bakeoff.units import format_duration, format_ns, shortened
 
 Totals = Mapping[str, Any]
 
-REASONS = {
-    "password": "gives or changes a password; its literals are not kept",
-    "cut": "the log has only a part of it",
-    "routine": "ran inside a stored routine, whose call is an event itself",
-    "parameters": "its values are not in the log, only ?",
-    "local file": "LOAD DATA LOCAL wants a file of the client",
-    "server": "is for the server itself: its end, replication, settings, accounts or files, or another connection",
-    "lock": "takes or gives back a lock that no transaction ends",
-    "prepare": "prepares a statement; what was executed is an event itself",
-    "command": "an administrator command, such as Ping",
-    "empty": "comments only",
-}
-"""Why an event cannot be replayed, as the capture names it, and in words."""
+REASONS: dict[str, str] = KNOWN["reasons"]  # why an event cannot be replayed
 
 _TEXT_MAX = 1000  # characters of a statement; the capture has 8 kB
 

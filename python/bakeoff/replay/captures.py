@@ -1,12 +1,14 @@
 """Make and read captures with the engine (docs/reference/capture.md)."""
 
 import contextlib
+import io
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from bakeoff.engine import Message, engine_path
 from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
@@ -23,71 +25,45 @@ def make_capture(
     redact: bool,
     log_format: str | None,
     on_progress: Callable[[int, int | None], None],
+    text: Iterable[bytes] | None = None,
 ) -> Message:
-    """Make a capture of query logs; return its totals: `header`, `overall`, `digests` (docs/reference/capture.md)."""
-    said: list[str] = []
-    pipes = {"stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
-    with _making(logs, output, redact, log_format, pipes) as process:
-        assert process.stderr
-        for line in process.stderr:
-            if line.startswith("{"):
-                progress = json.loads(line)
-                on_progress(progress["done"], progress["total"])
-            else:
-                said.append(line)
-        if code := process.wait():
-            raise _capture_error("".join(said), code, hint="Name the format: --format slow, general or sql.")
-    return capture_totals(output)
+    """Make a capture of query logs; return its totals: `header`, `overall`, `digests` (docs/reference/capture.md).
 
-
-def make_capture_of(
-    text: Iterable[bytes],
-    output: Path,
-    *,
-    redact: bool,
-    log_format: str,
-    on_progress: Callable[[int, int | None], None],
-) -> Message:
-    """Like `make_capture`, for a log that comes in pieces."""
-    with (
-        tempfile.TemporaryFile() as said,
-        _making(["-"], output, redact, log_format, {"stdin": subprocess.PIPE, "stderr": said}) as process,
-    ):
-        assert process.stdin
-        done = 0
-        # Closed by the engine when it fails; its status says why.
-        with contextlib.suppress(BrokenPipeError):
-            for piece in text:
-                process.stdin.write(piece)
-                done += len(piece)
-                on_progress(done, None)
-            process.stdin.close()
-        if code := process.wait():
-            said.seek(0)
-            lines = said.read().decode("utf8", "replace").splitlines()
-            raise _capture_error("\n".join(line for line in lines if not line.startswith("{")), code)
-    return capture_totals(output)
-
-
-@contextlib.contextmanager
-def _making(
-    logs: Iterable[str], output: Path, redact: bool, log_format: str | None, pipes: dict[str, Any]
-) -> Iterator[subprocess.Popen[Any]]:
-    """Start the engine to make a capture; end it and delete an unfinished capture when the block ends."""
+    `text` is the content of the log `-`, in pieces. An unfinished capture is deleted.
+    """
     options = [*(["--redact"] if redact else []), *([f"--format={log_format}"] if log_format else [])]
     command = [str(engine_path()), "capture", f"--output={output}", *options, "--", *logs]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **pipes)
+    stdin = None if text is None else subprocess.PIPE
+    process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    said: list[str] = []
+    listening = threading.Thread(target=_listen, args=(process.stderr, said, on_progress), daemon=True)
+    listening.start()
     try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
         if process.stdin:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(BrokenPipeError):  # the engine has failed; its status says why
+                process.stdin.writelines(text or ())
+                process.stdin.close()
+        if code := process.wait():
+            listening.join()
+            raise _capture_error("".join(said), code, hint="Name the format: --format slow, general or sql.")
+    finally:
+        process.kill()
+        process.wait()
+        with contextlib.suppress(OSError):
+            if process.stdin:
                 process.stdin.close()
         if process.returncode:
             output.with_name(f"{output.name}.partial").unlink(missing_ok=True)
+    return capture_totals(output)
+
+
+def _listen(stderr: IO[bytes], said: list[str], on_progress: Callable[[int, int | None], None]) -> None:
+    for line in io.TextIOWrapper(stderr, "utf-8", "replace"):
+        if line.startswith("{"):
+            progress = json.loads(line)
+            on_progress(progress["done"], progress["total"])
+        else:
+            said.append(line)
 
 
 def capture_totals(path: Path) -> Message:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from itertools import chain
 
 from bakeoff.errors import ServerError
+from bakeoff.replay.answer_rules import KNOWN
 from bakeoff.servers import RemoteServer
 from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
@@ -15,27 +16,7 @@ from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 _EVENTS_MAX = 10_000  # enough for a digest with 0.01 % of all statements
 _PIECE_BYTES = 256 * 1024
 _PS_PER_US = 1_000_000
-# Administrator commands by lower-case name. The table lacks the file's `# administrator command: `, and MariaDB writes
-# `Reset connection`.
-_COMMANDS = {
-    name.lower(): name
-    for name in (
-        b"Quit|Init DB|Field List|Refresh|Shutdown|Statistics|Processlist|Connect|Kill|Debug|Ping|Time|Change user|"
-        b"Prepare|Binlog Dump|Binlog Dump GTID|Table Dump|Register Slave|Register Replica|Execute|Long Data|Close stmt|"
-        b"Reset stmt|Set option|Fetch|Daemon|Reset Connection"
-    ).split(b"|")
-}
-# From these patch levels on, MariaDB's start_time is the start (MDEV-11628); before, and in MySQL, it is the end.
-_MARIADB_WITH_START = {
-    (10, 4): 33, (10, 5): 24, (10, 6): 17, (10, 11): 7, (11, 0): 5, (11, 1): 4, (11, 2): 3, (11, 3): 2,
-}  # fmt: skip
-# Lists in digest texts, and values that give the same digest again.
-_LISTS = (
-    (b"(...) /* , ... */", b"(?, ?), (?, ?)"),
-    (b"(?) /* , ... */", b"(?), (?)"),
-    (b"(...)", b"(?, ?)"),
-    (b"?, ...", b"?, ?"),
-)
+_COMMANDS = {name.lower().encode(): name.encode() for name in KNOWN["administrator_commands"]}
 
 Row = Mapping[str, bytes]
 
@@ -155,11 +136,11 @@ def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
 
 
 def _has_start(version: str) -> bool:
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if "mariadb" not in version.lower() or not found:
+    found = re.match(r"((\d+)\.(\d+))\.(\d+).*mariadb", version, re.IGNORECASE)
+    if not found:
         return False
-    major, minor, patch = map(int, found.groups())
-    return (major, minor) >= (11, 4) or patch >= _MARIADB_WITH_START.get((major, minor), patch + 1)
+    since = KNOWN["mariadb_with_start"].get(found[1])
+    return (int(found[2]), int(found[3])) >= (11, 4) or (since is not None and int(found[4]) >= since)
 
 
 def _logged_event(row: Row) -> bytes:
@@ -216,8 +197,8 @@ def _sample(row: Row) -> bytes | None:
 
 def _digest_text(row: Row) -> bytes:
     text = row["DIGEST_TEXT"]
-    for short, long in _LISTS:
-        text = text.replace(short, long)
+    for short, long in KNOWN["digest_lists"].items():
+        text = text.replace(short.encode(), long.encode())
     return text
 
 

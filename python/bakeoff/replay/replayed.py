@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from bakeoff.plan import Cell
 from bakeoff.replay.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.replay.digests import OTHER, DigestTimes, digest_times
 from bakeoff.report.context import Context
@@ -84,15 +83,27 @@ class Replayed:
         by_arm = [pair for answers in self.answers.values() for pair in answers.other_tables.items()]
         return [(arm, table, how) for arm, tables in by_arm for table, how in tables.items()]
 
-    def answers_of(self, cell: Cell) -> Answers | None:
-        return self.answers.get(self._context.study.workloads[cell.workload_index].script)
+    @cached_property
+    def by_cell(self) -> dict[str, Answers]:
+        scripts = {
+            cell.name: self._context.study.workloads[cell.workload_index].script for cell in self._context.cells_planned
+        }
+        return {cell: self.answers[script] for cell, script in scripts.items() if script in self.answers}
+
+    @cached_property
+    def by_place(self) -> dict[tuple[str, str], list[Query]]:
+        """Queries by cell and contender."""
+        found: dict[tuple[str, str], list[Query]] = {}
+        for query in self.queries:
+            found.setdefault((query.cell, query.contender), []).append(query)
+        return found
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
         times = {(each.cell, each.contender, each.digest): each for each in self.digests}
         found = []
         for cell in self._context.cells_planned:
-            answers = self.answers_of(cell)
+            answers = self.by_cell.get(cell.name)
             judged = answers.digests if answers else {}
             for contender in self._context.analysis.contenders:
                 timed = [digest for at, arm, digest in times if (at, arm) == (cell.name, contender)]

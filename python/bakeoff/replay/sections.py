@@ -5,27 +5,13 @@ from collections import Counter
 from collections.abc import Iterator
 from operator import itemgetter
 
-from bakeoff.replay.answer_rules import ROWS_KINDS, Answers
+from bakeoff.replay.answer_rules import ROWS_KINDS
 from bakeoff.replay.capture_view import REASONS
 from bakeoff.replay.digests import EXECUTIONS_MIN, DigestTimes
 from bakeoff.replay.replayed import Query, Replayed
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
-from bakeoff.report.performance import mean_curve, percentile_panel, percentile_series
-from bakeoff.report.view import (
-    Charts,
-    Code,
-    Column,
-    Panel,
-    Prose,
-    Record,
-    RecordList,
-    Section,
-    Series,
-    Status,
-    Table,
-    step_rows,
-)
+from bakeoff.report.view import Code, Column, Prose, Record, RecordList, Section, Status, Table, step_rows
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns
 
@@ -40,23 +26,13 @@ LEFT_OUT = REASONS | {"enough of its digest": "a plain read whose digest had bee
 """Why a statement's answers were not compared."""
 
 
-def _answers_of(context: Context, cell: str) -> Answers | None:
-    return next((context.once(Replayed).answers_of(each) for each in context.cells_planned if each.name == cell), None)
-
-
 def findings(context: Context) -> tuple[str, ...]:
-    queries = context.once(Replayed).queries
-    if not queries:
-        return ()
-    places = dict.fromkeys((query.cell, query.contender) for query in queries)
-    several = len({cell for cell, _ in places}) > 1, len({contender for _, contender in places}) > 1
-    return tuple(_found(context, [q for q in queries if (q.cell, q.contender) == place], several) for place in places)
+    return tuple(_found(context, place, queries) for place, queries in context.once(Replayed).by_place.items())
 
 
-def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -> str:
-    cell, contender = queries[0].cell, queries[0].contender
-    names = [context.cell_title(cell)] * several[0] + [context.labels[contender]] * several[1]
-    where = f"{', '.join(names)}: " if names else ""
+def _found(context: Context, place: tuple[str, str], queries: list[Query]) -> str:
+    cell, contender = place
+    where = f"{_place(context, place)}: " if len(context.once(Replayed).by_place) > 1 else ""
     comparison = next((c for c in context.primary if (c.cell, c.contender) == (cell, contender)), None)
     total = "has no ratio"
     if comparison and comparison.estimate.n:
@@ -79,7 +55,7 @@ def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -
         f"{kinds['plan']} with another plan" if kinds["plan"] else "",
         *(f"{kinds[kind]} with other {kind}" if kinds[kind] else "" for kind in ("warnings", "columns")),
     ]
-    answers = _answers_of(context, cell)
+    answers = context.once(Replayed).by_cell.get(cell)
     tables = len(answers.other_tables.get(contender, {})) if answers else 0
     found.append(f"{numbers.counted(tables, 'table')} with another checksum" if tables else "")
     text = ", ".join(each for each in found if each) or _nothing_found(queries)
@@ -108,8 +84,7 @@ def _some(count: int, what: str) -> str:
 
 def different_work(context: Context) -> Iterator[Status]:
     """Warn if queries that one arm refuses move a ratio, as refusing is faster than working."""
-    for place in dict.fromkeys((query.cell, query.contender) for query in context.once(Replayed).queries):
-        queries = [q for q in context.once(Replayed).queries if (q.cell, q.contender) == place and q.times]
+    for place, queries in context.once(Replayed).by_place.items():
         failing = [q.times for q in queries if q.times and q.failing_arms == 1]
         shares = {
             "baseline": math.fsum(each.share for each in failing),
@@ -120,11 +95,10 @@ def different_work(context: Context) -> Iterator[Status]:
         contender = math.fsum(each.share * math.exp(-each.estimate.mean) for each in both if each.estimate)
         if shares[whose] < _MOVES or not contender:
             continue
-        cell, arm = place
         rest = math.fsum(each.share for each in both) / contender
         yield Status(
             word=FlagKind.DIFFERENT_WORK,
-            text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(shares[whose])} of the {whose}'s "
+            text=f"{_place(context, place)}: {numbers.share(shares[whose])} of the {whose}'s "
             "time is in queries that fail on one side only. The ratio counts them; that of the others is about "
             f"{rest:.2f}×.",
         )
@@ -166,12 +140,14 @@ def _coverage(context: Context) -> Iterator[str]:
     )
 
 
-def _several(context: Context) -> bool:
-    return len({(query.cell, query.contender) for query in context.once(Replayed).queries}) > 1
+def _place(context: Context, place: tuple[str, str]) -> str:
+    cell, contender = place
+    return f"{context.cell_title(cell)}, {context.labels[contender]}"
 
 
 def _where(context: Context, query: Query) -> str:
-    return f"{context.cell_title(query.cell)}, {context.labels[query.contender]}" if _several(context) else ""
+    several = len(context.once(Replayed).by_place) > 1
+    return _place(context, (query.cell, query.contender)) if several else ""
 
 
 def _lost(share: float) -> str:
@@ -202,7 +178,7 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
         Column("p95", lambda query: query.times, p95, wide=True),
         Column("differs in", lambda query: ", ".join(query.differs)),
         group=lambda query: _where(context, query),
-        group_title="cell" if _several(context) else "",
+        group_title="cell" if len(context.once(Replayed).by_place) > 1 else "",
         note=" ".join((*why, *more)),
     )
 
@@ -265,27 +241,13 @@ def _detail(context: Context, query: Query, name: str) -> Section | None:
     facts = [(kind, *query.compared.examples.get(kind, ("", ""))) for kind in query.differs if kind != "plan"]
     if read and set(arms) <= read.keys():
         facts.append(("rows read", f"{read[arms[0]]:,}", f"{read[arms[1]]:,}"))
+    where = _where(context, query)
     return Section.of(
-        _short(query.text, 100) + (f" ({_where(context, query)})" if _several(context) else ""),
+        _short(query.text, 100) + (f" ({where})" if where else ""),
         Code(text=context.samples.get(query.digest, query.text)[:_LONG]),
         Table.listed(f"{name}-differences", ("difference", *labels), facts),
         Table.listed(f"{name}-plans", ("step", *labels), step_rows(plans)),
-        Charts(panels=_curves(context, query, name), legend=False),
     )
-
-
-def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
-    series: list[Series] = []
-    clock = "service"
-    for arm in (context.analysis.baseline, query.contender):
-        key = (query.cell, arm, query.digest)
-        messages = (row for rows in context.histograms.values() for row in rows if row["count"])
-        rows = [row for row in messages if (row["cell"], row["arm"], row["operation"]) == key]
-        clock = rows[0]["clock"] if rows else clock
-        if rows and (curve := mean_curve(rows)):
-            series.append(percentile_series(context, arm, curve, {}))
-    title = f"Latency of {_short(query.text, 40)}"
-    return (percentile_panel(f"{name}-latency", title, "executions", clock, series),) if series else ()
 
 
 def records(context: Context) -> Iterator[Record]:

@@ -13,24 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bakeoff.errors import ServerError
-from bakeoff.replay.answer_rules import Column, Reply, kind_of, without_literals
+from bakeoff.replay.answer_rules import KNOWN, Column, Reply, kind_of, without_literals
 from bakeoff.servers import Server
 from bakeoff.servers.client import MySQLError, StreamCursor
 from bakeoff.spec.dumps import quoted
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
 
-_FLAGS = (
-    ("Using filesort", "filesort"),
-    ("Using temporary", "temporary"),
-    ("hash join", "hash join"),
-    ("Block Nested Loop", "join buffer"),
-    ("BNL", "join buffer"),
-    ("BKA", "join buffer"),
-    ("Using index condition", "index condition"),
-    ("Using index for group-by", "index for groups"),
-    ("Using index", "index only"),
-)
 _NOTHING_READ = re.compile(r"impossible|no matching|const table|const row", re.IGNORECASE)
 # Not another plan: the engine instead of the server checks a condition on the same index.
 _NOT_COMPARED = frozenset({"index condition"})
@@ -63,7 +52,7 @@ def _step(row: Mapping[str, Any], key_parts: Mapping[tuple[str, str], int]) -> S
     extra, key, table = (_text(row, name) for name in ("extra", "key", "table"))
     part = _text(row, "select_type").lower()
     flags: list[str] = []
-    for words, flag in _FLAGS:
+    for words, flag in KNOWN["plan_flags"].items():
         if words in extra and flag not in flags and not (flag == "index only" and flags[-1:] == ["index condition"]):
             flags.append(flag)
     if not table:
@@ -115,26 +104,6 @@ def key_parts_of(document: object) -> dict[tuple[str, str], int]:
             if isinstance(used, list):
                 found[str(part.get("table_name", "")), str(part.get("key", ""))] = len(used)
     return found
-
-
-_TREE_LINE = re.compile(
-    r"(?P<indent> *)-> (?P<step>.*?)(?:  \(cost=[^)]*\))?"
-    r"(?: \(actual time=\S+ rows=(?P<rows>\S+) loops=(?P<loops>\d+)\)| (?P<never>\(never executed\)))?\s*"
-)
-_TREE_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b0[xb][0-9a-fA-F]+\b|\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b")
-
-
-def _tree_line(line: str) -> str:
-    """Turn a line of EXPLAIN ANALYZE into `  Index lookup on t using k (k=?): 10 rows, 2 times`."""
-    found = _TREE_LINE.fullmatch(line)
-    if not found:
-        return ""
-    step = found["indent"] + _TREE_LITERAL.sub("?", found["step"]).strip()
-    if found["never"]:
-        return f"{step}: never"
-    if found["rows"] is None:
-        return step
-    return f"{step}: {float(found['rows']):g} rows" + (f", {found['loops']} times" if found["loops"] != "1" else "")
 
 
 # ---- sessions --------------------------------------------------------------------------------------------------------
@@ -241,18 +210,6 @@ class Sessions:
             own = value - before.get(name, 0) - (before.get(name, 0) - idle.get(name, 0))
             grown[name] = max(0, own)
         return reply, grown
-
-    def analyzed(self, event: Event, sql: bytes) -> tuple[str, ...]:
-        """Return what a read does when it runs, one line per step, without times and literals."""
-        if tree := self._table(event, b"EXPLAIN ANALYZE " + sql):
-            text = next(iter(tree[0].values())) or b""
-            return tuple(filter(None, map(_tree_line, text.decode("utf8", "replace").splitlines())))
-        return tuple(
-            f"{_text(row, 'table') or '(no table)'}: {float(row['r_rows'] or 0):g} rows read, "
-            f"{float(row['r_filtered'] or 0):g}% kept"
-            for row in self._table(event, b"ANALYZE " + sql)
-            if row.get("r_rows") is not None
-        )
 
     def handlers(self, event: Event) -> dict[str, int]:
         rows = self._table(event, b"SHOW SESSION STATUS LIKE 'Handler%'")

@@ -33,20 +33,16 @@ from bakeoff.units import format_bytes, parse_bytes
 
 # Options that affect speed but not what is on disk after a clean stop. Arms with any other option get separate loads.
 _NOT_IN_DATA = frozenset(Path(__file__).with_name("not_in_data.txt").read_text("ascii").split())
-# For administration, readiness checks and statistics, besides the load.
-_SPARE_CONNECTIONS = 32
-# Buffer pool over expected data: room for what updates and inserts add, and for InnoDB's own pages.
-_HEAD_ROOM = 1.6
+_SPARE_CONNECTIONS = 32  # for administration, readiness checks and statistics, besides the load
+_HEAD_ROOM = 1.6  # buffer pool over expected data: room for what updates and inserts add, and for InnoDB's own pages
 _BUFFER_POOL_MIN_BYTES = 128 * 2**20
 # Share of the free memory. The rest is for the page cache, the client and what servers use outside the pool.
 _MEMORY_SHARE = 0.6
 _BESIDES_POOL_BYTES = 400 * 2**20
 _STEP_BYTES = 32 * 2**20
-# Loading more data than that into the small redo log would wait for checkpoints.
-_SMALL_DATA_BYTES = 512 * 2**20
+_SMALL_DATA_BYTES = 512 * 2**20  # loading more data than that into the small redo log would wait for checkpoints
 _REDO_BYTES, _SMALL_REDO_BYTES = 256 * 2**20, 64 * 2**20
-# 256 for each of InnoDB's handler threads: four that read, four that write, two more.
-_AIO_EVENTS = 2_700
+_AIO_EVENTS = 2_700  # 256 for each of InnoDB's handler threads: four that read, four that write, two more
 _POOL_OPTION = "innodb_buffer_pool_size"
 
 

@@ -145,8 +145,6 @@ class ClientHost:
             )
         run.write_json(NETWORK, self.network)
 
-    # ---- ssh -------------------------------------------------------------------------------------------------------
-
     def _ssh(self, script: str, *arguments: str, compressed: bool = False) -> list[str]:
         remote = shlex.join(["sh", "-c", script, "sh", *arguments])
         options = {
@@ -198,8 +196,6 @@ class ClientHost:
         if self._stop.is_set():
             raise KeyboardInterrupt
 
-    # ---- finding the host ------------------------------------------------------------------------------------------
-
     def _look(self, folders: Iterable[_Folder]) -> dict[str, str]:
         names = dict.fromkeys(folder.name for folder in folders)
         said = self._run(_script("look"), *names, what="its machine could not be examined")
@@ -236,8 +232,6 @@ class ClientHost:
             folder.write(archive)
             archive.seek(0)
             self._run(_script("unpack"), self._cache, folder.name, stdin=archive, what=what)
-
-    # ---- the network -----------------------------------------------------------------------------------------------
 
     def _measure_network(self, address: str, facts: dict[str, str]) -> Network:
         self._listener.stage(f"measuring the network to {self.name}")

@@ -38,8 +38,6 @@ class _Thread:
 
 @dataclass(frozen=True)
 class Reading:
-    """The counters of one server at one moment."""
-
     counters: Mapping[str, float]  # by name, as in counters.json
     own: Mapping[str, float] = field(default_factory=dict)
     threads: Mapping[int, _Thread] = field(default_factory=dict)
@@ -70,7 +68,6 @@ class CellCounts:
     def add(
         self, cell: str, slices: Sequence[SliceMessage], before: Mapping[str, Reading], after: Mapping[str, Reading]
     ) -> None:
-        """Keep what each arm's server did while a cell was measured; rounds of one epoch are added up."""
         for arm, start in before.items():
             own = [each for each in slices if each["arm"] == arm]
             load_ns = sum(each["load_ns"] for each in own)

@@ -24,8 +24,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "deci
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _WHOLE_NUMBERS = _NUMBERS - {"decimal", "year"}
 
-# Larger tables are read in stretches: a full scan of ten million rows takes too long.
-_WHOLE_TABLE_ROWS = 200_000
+_WHOLE_TABLE_ROWS = 200_000  # larger tables are read in stretches: a full scan of ten million rows takes too long
 _STRETCHES, _STRETCH_ROWS = 20, 1000
 _SAMPLED_ROWS = 16
 _ORDERED_ROWS = 20
@@ -198,7 +197,6 @@ def _keys(server: Server, name: str, key: str, starts: Sequence[int], place: int
 
 
 def _stretches(server: Server, name: str, key: str, low: int, high: int) -> str:
-    """Return a condition on the key that selects stretches of equally many rows, however far apart the keys are."""
     starts = _spread(low, max(low, high - _STRETCH_ROWS + 1), _STRETCHES)
     ends = _keys(server, name, key, starts, _STRETCH_ROWS, high)
     return " WHERE " + " OR ".join(f"{key} BETWEEN {a} AND {b}" for a, b in zip(starts, ends, strict=True))

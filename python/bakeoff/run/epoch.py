@@ -190,7 +190,6 @@ class Epoch:
         self.servers.keep_status()
 
     def measure(self, cell: Cell, arm_s: float) -> None:
-        """Measure one cell for `arm_s` seconds per arm, two blocks or more, unless no contender is in this round."""
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
         if len(setups) < 2:
@@ -344,7 +343,6 @@ class Epoch:
 
 
 def _now_and_then(until: Callable[[list[SliceMessage]], bool]) -> Callable[[list[SliceMessage]], bool]:
-    """Ask at most ten times a second: slices of a millisecond would pile up behind the answer."""
     asked_s = time.monotonic()
 
     def ask(slices: list[SliceMessage]) -> bool:

@@ -1,6 +1,7 @@
 """Restore, start, prepare and stop the servers of one epoch, keep their logs, and sample the machine."""
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -50,8 +51,6 @@ class Phases:
 
 @dataclass(frozen=True)
 class EpochTools:
-    """What every epoch of a run works with."""
-
     study: Study
     setups: tuple[ArmSetup, ...]  # of the study, or of one round of it
     pool: ServerPool
@@ -121,11 +120,11 @@ class EpochServers:
         by_name = {setup.arm.name: setup for setup in self.setups if setup.installation}
         starting = [by_name[name] for name in draft.start_order if name in by_name]
         with self._phases.measure("restore"):
-            tools.listener.stage(f"{tools.called} {draft.epoch}: restoring the data")
+            self._report("restoring the data")
             with ThreadPoolExecutor(max_workers=max(1, len(starting))) as pool:
                 instances = list(pool.map(self._restore, starting))
         with self._phases.measure("start"):
-            tools.listener.stage(f"{tools.called} {draft.epoch}: starting servers")
+            self._report("starting servers")
             with tools.pool.killed_once(tools.stop):
                 tools.pool.start_all(instances)
         for setup, instance in zip(starting, instances, strict=True):
@@ -147,19 +146,20 @@ class EpochServers:
             self._tools.note_once(f"{setup.arm.label}: {text}")
 
     def _wait_for(self, server: RemoteServer, label: str) -> None:
-        began_s, said = time.monotonic(), False
-        while True:
+        began_s = time.monotonic()
+        for attempt in itertools.count():
             try:
                 server.connect().close()
+                return
             except UnreachableError:
                 if self._tools.stop.is_set() or time.monotonic() - began_s > _BACK_LIMIT_S:
                     raise
-            else:
-                return
-            if not said:
-                self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: waiting for {label}")
-                said = True
+            if attempt == 0:
+                self._report(f"waiting for {label}")
             time.sleep(_BACK_POLL_S)
+
+    def _report(self, text: str) -> None:
+        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: {text}")
 
     def make_ready(self) -> None:
         """Fill buffer pools, purge and flush on all arms at once, so that none of it happens in a slice."""
@@ -175,7 +175,7 @@ class EpochServers:
                 stop=tools.stop,
             )
 
-        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: warming buffer pools")
+        self._report("warming buffer pools")
         with self._phases.measure("readiness"):
             self._readiness = self._on_ours(make_one_ready)
 
@@ -185,7 +185,7 @@ class EpochServers:
                 server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop
             )
 
-        self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: flushing")
+        self._report("flushing")
         with self._phases.measure("flush"):
             for name, ready in self._on_ours(flush_one).items():
                 self._unfinished.setdefault(name, []).extend(ready.notes)

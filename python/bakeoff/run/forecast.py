@@ -1,7 +1,6 @@
 """Estimate what a study takes before anything is started: arms, shared builds, minutes, memory, disk."""
 
 import shutil
-import string
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from bakeoff.errors import HostError, SpecError, within
 from bakeoff.plan import Plan, plan_study, timing
 from bakeoff.plan.epochs import turns
+from bakeoff.plan.factorial import arm_names
 from bakeoff.plan.workloads import data_bytes
 from bakeoff.run.arms import MemoryShare, load_key, max_servers_for_aio, settings_of, share_memory
 from bakeoff.run.measuring import resolved
@@ -43,8 +43,6 @@ class ArmForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a study would take."""
-
     study: Study
     arms: tuple[ArmForecast, ...]
     plan: Plan
@@ -66,10 +64,8 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     check_source(study)
     study = resolved(study)
     study = study.with_arms(study.starting_arms)  # arms that join are loaded when needed
-    if elsewhere:
-        share = share_memory(study, available_bytes=sys.maxsize)
-    else:
-        share = share_memory(study, at_most=max_servers_for_aio())
+    memory_bytes, at_most = (sys.maxsize, None) if elsewhere else (None, max_servers_for_aio())
+    share = share_memory(study, available_bytes=memory_bytes, at_most=at_most)
     ours = [arm for arm in study.arms if not arm.server.is_running]
     for arm in () if elsewhere else ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
@@ -114,7 +110,6 @@ def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
 
 
 def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
-    """Raise HostError if the data does not fit on the disk, where `there_bytes` of it are already."""
     if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
@@ -158,18 +153,16 @@ def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> in
 
 
 def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmForecast]:
-    builds: dict[object, str] = {}
-    settings: dict[object, str] = {}
-    seen: set[str] = set()
+    loads = list(dict.fromkeys(load_key(arm) for arm in study.arms if not arm.server.is_running))
+    builds = dict(zip(loads, map(str.lower, arm_names(len(loads))), strict=True))
+    settings = list(dict.fromkeys((arm.server, arm.data) for arm in study.arms))
+    seen: set[object] = set()
     found = []
     for arm in study.arms:
-        letter = "-"
-        if not arm.server.is_running:
-            turn, place = divmod(len(builds), 26)
-            letter = builds.setdefault(load_key(arm), string.ascii_lowercase[place] + (str(turn) if turn else ""))
-        number = settings.setdefault((arm.server, arm.data), str(len(settings) + 1))
-        name = f"{arm.server.origin}:{arm.server.flavour}:{arm.server.version}:{arm.server.location}"
-        bytes_left = downloads.get(arm.name)
-        found.append(ArmForecast(arm, letter, number, 0 if name in seen and bytes_left else bytes_left))
-        seen.add(name)
+        server = (arm.server.origin, arm.server.flavour, arm.server.version, arm.server.location)
+        bytes_left = downloads[arm.name]
+        build = "-" if arm.server.is_running else builds[load_key(arm)]
+        number = str(settings.index((arm.server, arm.data)) + 1)
+        found.append(ArmForecast(arm, build, number, 0 if server in seen and bytes_left else bytes_left))
+        seen.add(server)
     return found

@@ -25,10 +25,8 @@ from bakeoff.servers.paths import boot_id, bytes_on_disk, remove_lock, work_root
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, TABLE_TYPES, DumpFile, quoted, read_dump
 from bakeoff.stats.progress import Listener
 
-MARKS = "bakeoff_marks"
-"""The database of the marks; it is dropped when everything is loaded."""
-# Less is loaded again as quickly, so it is not kept when the run ends in order.
-_WORTH_KEEPING_S = 10.0
+MARKS = "bakeoff_marks"  # the database of the marks; it is dropped when everything is loaded
+_WORTH_KEEPING_S = 10.0  # less is loaded again as quickly, so it is not kept when the run ends in order
 _RECORD_PERIOD_S = 5.0
 _RECOVERY_LIMIT_S = 3600.0
 _RECORD = "load.json"
@@ -40,15 +38,11 @@ class CannotGoOnError(Exception):
 
 
 class Loaded(BaseModel, frozen=True):
-    """What a load of a dump gave."""
-
     databases: tuple[str, ...]
     translated: dict[str, str]  # names that the server does not know -> what replaced them, or ""
 
 
 class _Record(BaseModel):
-    """The content of load.json."""
-
     basis: dict[str, str]  # what the data depends on, by name; if it differs, the load starts over
     seconds: float = 0.0
     done: float = 0.0  # share of the dump's bytes
@@ -69,7 +63,6 @@ class KeptLoad:
     _written: float = 0.0
 
     def start(self, server: Instance) -> None:
-        """Start the load's server; CannotGoOnError if what an earlier process left cannot be used."""
         if not self.resumed:
             self.record, self.before_s, self._begun = _Record(basis=self.record.basis), 0.0, None
             self.write()
@@ -174,8 +167,6 @@ def dump_digest(source: str) -> str:
 
 @dataclass(frozen=True)
 class Marks:
-    """How far a load is, as its server says."""
-
     resumed: bool
     done: dict[int, tuple[int, bool]]  # each file's statements that were run, and whether that was the whole file
     names: dict[str, str]
@@ -200,7 +191,6 @@ class Marks:
         )
 
     def left(self, stages: Sequence[Sequence[DumpFile]]) -> tuple[list[list[DumpFile]], int]:
-        """Return what is left to load of the stages of a dump, and the bytes of the files that are loaded."""
         numbers = iter(range(sum(map(len, stages))))
         left: list[list[DumpFile]] = []
         ended_bytes = 0
@@ -235,7 +225,6 @@ def kept_bytes(run: RunDirectory) -> int:
 
 
 def delete_kept(run: RunDirectory) -> None:
-    """Delete what is kept of a run's loads; no bakeoff may hold the run."""
     shutil.rmtree(_folder(run), ignore_errors=True)
     remove_lock(_folder(run).name)
 

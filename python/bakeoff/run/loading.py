@@ -20,7 +20,7 @@ from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
 from bakeoff.run.measuring import arm_options, declares, script_options, takes
-from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
+from bakeoff.run.own_data import databases_in, databases_of, load_dump, require_database
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness
 from bakeoff.servers.client import MySQLError
 from bakeoff.spec import Arm, Study, Workload
@@ -71,30 +71,23 @@ class Loader:
         setups = setups[: len(self.study.starting_arms)]
         snapshots: dict[SnapshotKey, Snapshot] = {}
         distinct = {setup.load_key: setup for setup in reversed(setups) if setup.installation is not None}
-        if sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES:
-            rounds, at_once = [range(self.study.builds)], _LOADS_AT_ONCE
-        else:
-            rounds, at_once = [range(build, build + 1) for build in range(self.study.builds)], 1
+        small = sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES
+        step, at_once = (self.study.builds, _LOADS_AT_ONCE) if small else (1, 1)
         begin = time.monotonic()
-        for builds in rounds:
-            spent_s, build = time.monotonic() - begin, builds.start
+        for build in range(0, self.study.builds, step):
+            spent_s = time.monotonic() - begin
             if build and spent_s * (build + 1) / build > limit_s:
                 self.listener.note(
                     f"loading is slow here ({spent_s:.0f} s): {build} of {self.study.builds} builds, to keep the budget"
                 )
                 return snapshots
-            jobs = [(setup, build) for build in builds for setup in setups if distinct.get(setup.load_key) is setup]
-            snapshots |= self._load_jobs(jobs, sharing=setups, at_once=at_once)
-            for build in builds:
-                self._compare_rows(setups, build)
-            self._end_if_stopped()
+            builds = range(build, build + step)
+            jobs = [(setup, each) for each in builds for setup in setups if distinct.get(setup.load_key) is setup]
+            snapshots |= self._load_jobs(jobs, builds, sharing=setups, at_once=at_once)
         return snapshots
 
     def load_further(self, setup: ArmSetup, build: int, *, setups: Sequence[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
-        snapshots = self._load_jobs([(setup, build)], sharing=setups, at_once=1)
-        self._compare_rows(setups, build)
-        self._end_if_stopped()
-        return snapshots
+        return self._load_jobs([(setup, build)], [build], sharing=setups, at_once=1)
 
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
         """Load a running server, or use its tables as they are; if it was `measured` its rows may have changed."""
@@ -135,15 +128,19 @@ class Loader:
         judge_rows(self.study, found, self.listener)
 
     def _load_jobs(
-        self, jobs: Sequence[tuple[ArmSetup, int]], *, sharing: Sequence[ArmSetup], at_once: int
+        self, jobs: Sequence[tuple[ArmSetup, int]], builds: Sequence[int], *, sharing: Sequence[ArmSetup], at_once: int
     ) -> dict[SnapshotKey, Snapshot]:
         try:
             with self.pool.killed_once(self.stop), ThreadPoolExecutor(max_workers=at_once) as pool:
                 loaded = pool.map(lambda job: self._load(*job, sharing=sharing), jobs)
-                return {(setup.load_key, build): each for (setup, build), each in zip(jobs, loaded, strict=True)}
+                snapshots = {(setup.load_key, build): each for (setup, build), each in zip(jobs, loaded, strict=True)}
         except BakeoffError:
             self._end_if_stopped()  # the server was killed for it
             raise
+        for build in builds:
+            self._compare_rows(sharing, build)
+        self._end_if_stopped()
+        return snapshots
 
     def _load(self, setup: ArmSetup, build: int, *, sharing: Sequence[ArmSetup]) -> Snapshot:
         self._end_if_stopped()
@@ -193,7 +190,6 @@ class Loader:
         return snapshot
 
     def _filled(self, setup: ArmSetup, build: int, kept: KeptLoad | None) -> tuple[Instance, Loaded]:
-        """Return a running server with all data. If it cannot continue a kept load, delete that and start over."""
         assert setup.installation
         assert setup.settings
         name, home = f"load-{setup.arm.name}", kept.home if kept else None
@@ -242,7 +238,7 @@ class Loader:
                     raise CannotGoOnError(failed.message.rstrip(".")) from None
                 raise failed from None
         self._end_if_stopped()
-        check_databases(self.study, loaded)
+        require_database(self.study, setup.arm.data.source, loaded.databases)
         if kept:
             kept.fill(instance, loaded)
         return loaded
@@ -312,7 +308,6 @@ def families(study: Study) -> list[tuple[str, Workload]]:
 
 
 def databases(study: Study, server: Server) -> tuple[str, ...]:
-    """Return the databases whose tables are measured: those filled by a dump, else those of the workloads."""
     if study.baseline.data.source:
         return databases_of(server)
     return tuple(name for name, workload in families(study) if server.ours or kind_of(workload.script).fills_tables)

@@ -38,12 +38,8 @@ from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution, resolution
 from bakeoff.units import format_bytes, ratio_text
 
-TEST_RUN_S = 60.0
-"""Wall seconds of the test run that forecasts, about."""
-
-PROOF_S = 120.0
-"""Wall seconds of each duel of a proof, at most."""
-
+TEST_RUN_S = 60.0  # wall seconds of the test run that forecasts, about
+PROOF_S = 120.0  # wall seconds of each duel of a proof, at most
 PROOF_SLOWDOWN_PERCENT = 5.0
 
 _PROBE_S = 2.0
@@ -93,7 +89,6 @@ class Finding:
 
 
 def examine(work_root: Path) -> list[Finding]:
-    """Examine this machine. Returns the worst finding first."""
     findings = [*_load(), *_processor(), *_memory(), *_disk(work_root), *_programs(), *_servers()]
     findings += [finding for feature in features.parts("checks") for finding in feature.checks()]
     return sorted(findings, key=lambda finding: -finding.severity)
@@ -166,7 +161,6 @@ def _processor() -> Iterator[Finding]:
 
 
 def times_throttled(groups: Iterable[Path]) -> int:
-    """Return how often the kernel has throttled a control group because of its CPU quota, the most of any."""
     stats = (read_fact(str(group / "cpu.stat")) or "" for group in groups)
     return max((int(each) for stat in stats for each in re.findall(r"^nr_throttled (\d+)$", stat, re.M)), default=0)
 
@@ -347,7 +341,7 @@ def _duel_of_one_server(
 
 @contextmanager
 def _folder_of_a_test_run() -> Iterator[str]:
-    """Yield a temporary folder, which is kept if the run fails, because the message names files in it."""
+    """Yield a folder that is kept if the run fails, because the message names files in it."""
     folder = tempfile.mkdtemp(prefix="bakeoff-doctor-")
     try:
         yield folder

@@ -67,8 +67,6 @@ class UnreliableCountError(Exception):
 
 @dataclass(frozen=True)
 class CellRun:
-    """One measurement of a cell, warm-up included; everything is by arm name."""
-
     study: Study
     cell: Cell
     slices: SliceLength
@@ -163,7 +161,6 @@ def measuring_of(script: str) -> Measuring:
 
 
 def resolved(study: Study) -> Study:
-    """Return the study with `writes` set for every workload that tells."""
     known = (measuring_of(each.script).resolved(study, each) for each in study.workloads)
     return study.model_copy(update={"workloads": tuple(known)})
 
@@ -178,9 +175,6 @@ def check_errors(slices: Sequence[SliceMessage]) -> None:
         if by_code.total() > _ERROR_SHARE * max(events[arm], 1):
             codes = ", ".join(f"{code} × {count}" for code, count in sorted(by_code.items()))
             raise UnreliableCountError(f"arm {arm}: {by_code.total()} errors in {events[arm]} events ({codes})")
-
-
-# ---- options of scripts ----------------------------------------------------------------------------------------------
 
 
 def declares(script: str, kind: str, name: str) -> bool:
@@ -218,9 +212,6 @@ def _table_options(data: Data) -> dict[str, str]:
     return options
 
 
-# ---- checks before any time is spent ---------------------------------------------------------------------------------
-
-
 def check_workloads(study: Study) -> None:
     """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent."""
     wanted = study.workloads
@@ -253,7 +244,6 @@ def check_workloads(study: Study) -> None:
 
 
 def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:
-    """Refuse a workload that would find other tables, or fewer rows, than it asks for."""
     fills: dict[str, int] = {}
     filled = [arm for arm in study.arms if not arm.server.is_running]
     of_factors = {option for arm in filled for option, _ in arm.data.options}  # override a workload's own
@@ -356,7 +346,6 @@ def _check_declared_tables(workload: Workload, arm: Arm) -> None:
 
 
 def _check_table_options(workload: Workload, described: Message, arm: Arm, engine: str) -> None:
-    """Refuse a script without the options that make the arm's tables as the study says."""
     data, names = arm.data, {option["name"] for option in described["options"]}
     wanted = {
         "create_table_options": data.declared_table_options,
@@ -374,11 +363,7 @@ def _check_table_options(workload: Workload, described: Message, arm: Arm, engin
             )
 
 
-# ---- options of scripts ---------------------------------------------------------------------------------------------
-
-
 def first_unknown(names: Iterable[str], described: Message) -> str | None:
-    """Return the first option that a script does not have, or that is set elsewhere."""
     known = {option["name"] for option in described["options"]} | set(RAND)
 
     def has(name: str) -> bool:

@@ -24,8 +24,6 @@ _PILOT_S, _PILOTS_S = 2.0, 12.0
 
 @dataclass(frozen=True)
 class EpochOrder:
-    """What one epoch is to measure."""
-
     plan: Plan  # of the run; with `pilot` what is known before one: cells, orders, builds
     draft: EpochDraft
     share: float = 1.0  # the part of the planned measuring that fits into the budget
@@ -41,8 +39,6 @@ class EpochOrder:
 
 @dataclass(frozen=True)
 class EpochDone:
-    """An epoch whose directory is written, valid or discarded."""
-
     number: int
     host: str = ""
     plan: Plan | None = None  # made by it; None if it had one, or failed before

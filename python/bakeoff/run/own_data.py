@@ -129,7 +129,6 @@ def load_dump(
 
 
 def databases_of(server: Server) -> tuple[str, ...]:
-    """Return the databases that have tables, without the server's own."""
     rows = server.query(
         f"SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type IN {TABLE_TYPES} ORDER BY 1"
     )
@@ -137,23 +136,16 @@ def databases_of(server: Server) -> tuple[str, ...]:
 
 
 def check_source(study: Study) -> None:
-    for arm in study.arms:
-        source = arm.data.source
-        databases = () if not source or is_url(source) else databases_in(source)
-        if databases and study.database not in databases:
-            raise SpecError(
-                f"data {source}: it contains {', '.join(databases)}, but the study measures {study.database}.",
-                hint=f"Write --database {databases[0]} (`database:` in a study file).",
-                field=("database",),
-            )
+    for source in dict.fromkeys(arm.data.source for arm in study.arms):
+        if source and not is_url(source) and (databases := databases_in(source)):
+            require_database(study, source, databases)
 
 
-def check_databases(study: Study, loaded: Loaded) -> None:
-    if study.database not in loaded.databases:
-        there = ", ".join(loaded.databases) or "no database"
+def require_database(study: Study, source: str, there: Sequence[str]) -> None:
+    if study.database not in there:
         raise SpecError(
-            f"data {study.baseline.data.source}: it fills {there}, but the study measures {study.database}.",
-            hint=f"Write --database {(*loaded.databases, 'NAME')[0]} (`database:` in a study file).",
+            f"data {source}: it contains {', '.join(there) or 'no database'}, but the study measures {study.database}.",
+            hint=f"Write --database {(*there, 'NAME')[0]} (`database:` in a study file).",
             field=("database",),
         )
 
@@ -237,7 +229,6 @@ def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:
 
 
 def dump_database(server: RemoteServer, database: str, folder: Path, listener: Listener, stop: threading.Event) -> None:
-    """Dump a database into an empty folder. KeyboardInterrupt if `stop` was set."""
     total = server.data_bytes(database)
 
     def report(done: int) -> None:
@@ -255,7 +246,6 @@ def dump_database(server: RemoteServer, database: str, folder: Path, listener: L
 
 
 def _literal(kind: str) -> Callable[[bytes], bytes]:
-    """Return how a value of a column type is written in SQL."""
     if _BINARY.fullmatch(kind):
         return lambda value: b"0x" + value.hex().encode() if value else b"''"
     if kind in _NUMBERS:

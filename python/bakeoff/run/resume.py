@@ -38,8 +38,6 @@ _SETUPS_FILE, _SOURCES_FILE = "setups.json", "sources.json"
 
 @dataclass(frozen=True)
 class Before:
-    """What an interrupted run already has, besides its finished epochs."""
-
     plan: Plan | None  # None if it is new, or was killed before there was one
     used_s: float  # wall seconds of the budget that went into it
 
@@ -115,7 +113,6 @@ def _with_what_is_kept(error: BaseException, run: RunDirectory, again: str) -> B
 
 
 def check_machine(run: RunDirectory) -> None:
-    """Refuse to mix epochs of two machines, or of one machine and a cluster's nodes."""
     if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
         raise ResultsError(
             f"run {run.name} was measured on the nodes of a cluster.", hint=f"bakeoff run --ray --resume {run.name}"
@@ -132,7 +129,6 @@ def check_machine(run: RunDirectory) -> None:
 
 
 def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ()) -> dict[str, str]:
-    """Hash each arm's binary and options, without those to leave out; of a running server return its version."""
     found = {}
     for setup in setups:
         if setup.installation and setup.settings:

@@ -31,29 +31,24 @@ from bakeoff.spec import Study
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 
-LOADING_SHARE = 0.5
-"""Stop loading more builds once loading has used this share of the budget."""
+LOADING_SHARE = 0.5  # stop loading more builds once loading has used this share of the budget
 
 
 class AfterVerdict(Protocol):
-    """What is done once the verdicts are written, such as explaining them."""
+    """What is done once the verdicts are written, such as explaining them; `load` is called if anything is measured.
+
+    `only`: the run is finished and nothing else is measured; `command` does only this.
+    """
 
     @property
-    def only(self) -> bool:
-        """Whether the run is finished and nothing else is measured."""
-
+    def only(self) -> bool: ...
     @property
-    def command(self) -> str:
-        """The command that does only this."""
-
-    def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-        """Do it, and return the run's analysis. Call `load` if anything is measured."""
+    def command(self) -> str: ...
+    def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis: ...
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a run was asked for."""
-
     command_line: Sequence[str]
     passwords: Mapping[str, str] = field(default_factory=dict)
     resume: RunDirectory | None = None  # a run to continue; its finished epochs count

@@ -33,9 +33,8 @@ from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Stop
 from bakeoff.stats.progress import Listener
-from bakeoff.stats.question import rule_of
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
-from bakeoff.stats.stopping import Decision, Progress
+from bakeoff.stats.stopping import Decision, Progress, rule_of
 
 # Repeatedly discarded epochs are not bad luck; in a bisection, builds next to a broken one may be broken too.
 _DISCARDED_IN_A_ROW, _DISCARDED_JOINED = 2, 5
@@ -45,30 +44,22 @@ _DECIDE_S = 1.0
 class Hosts(Protocol):
     """Where epochs are measured: one at a time a host."""
 
-    def free(self) -> int:
-        """How many epochs could begin now."""
-
-    def busy(self) -> bool:
-        """Whether there is anything to wait for."""
-
-    def begin(self, order: EpochOrder) -> None:
-        """Give an epoch to a host that is free."""
-
-    def wait(self) -> EpochDone | None:
-        """Wait for the next epoch that ends and is written; None if hosts have become free meanwhile."""
-
-    def leave_out(self, host: str) -> bool:
-        """Give a host that fails no further epochs; whether others are left."""
+    def free(self) -> int: ...  # how many epochs could begin now
+    def busy(self) -> bool: ...  # whether there is anything to wait for
+    def begin(self, order: EpochOrder) -> None: ...
+    def wait(self) -> EpochDone | None: ...  # for the next epoch that ends; None if hosts have become free meanwhile
+    def leave_out(self, host: str) -> bool: ...  # give a host that fails no further epochs; whether others are left
 
 
 class Joining(Protocol):
-    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms."""
+    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms.
 
-    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
-        """Install the study's last arm; return the tools with it."""
+    `with_arm` installs the study's last arm. `load` loads what arms lack of a build, and returns why one cannot be
+    loaded, and seconds of repeated loads.
+    """
 
-    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
-        """Load what these arms lack of a build; return why one cannot be loaded, and seconds of repeated loads."""
+    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools: ...
+    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]: ...
 
 
 def joining(share: MemoryShare, loader: Loader, run: RunDirectory) -> Joining | None:
@@ -112,7 +103,6 @@ class ThisMachine:
         return False
 
     def join(self, study: Study) -> None:
-        """Install the study's last arm. If that fails its epochs are discarded."""
         assert self._joining
         try:
             self._tools = self._joining.with_arm(self._tools, study)
@@ -125,8 +115,6 @@ class ThisMachine:
 
 @dataclass
 class StudyRun:
-    """The loop over epochs, and what it has learnt so far."""
-
     study: Study
     run_directory: RunDirectory
     hosts: Hosts
@@ -203,10 +191,7 @@ class StudyRun:
         directory.write_json("wall.json", wall_time(directory.builds(), outcomes))
         return analysis
 
-    # ---- one epoch ---------------------------------------------------------------------------------------------
-
     def _may_begin(self) -> bool:
-        """Whether a host is free, and the next epoch need not wait for what earlier ones find out."""
         if not self.hosts.free():
             return False
         in_flight = len(self._given) - self._finished
@@ -273,8 +258,6 @@ class StudyRun:
             insort(self._estimates, epoch_estimates(data, baseline=self.study.baseline.name), key=attrgetter("epoch"))
         self._pilot = [*self._pilot, data.slices] if data.valid and self._finished <= PILOT_EPOCHS else []
 
-    # ---- after an epoch ----------------------------------------------------------------------------------------
-
     def _after_epoch(self, data: EpochData) -> Decision | None:
         """Ask the stopping rule and report where things stand. Returns None before the first plan.
 
@@ -335,10 +318,7 @@ class StudyRun:
         )
 
     def _lengthen_slices(self, comparisons: Sequence[Comparison]) -> None:
-        """Double the slices of cells in which one arm's slice reaches into the next one's.
-
-        Both arms are as often first as second, so the ratio is right with either length, and the epochs stay.
-        """
+        """Double the slices of cells in which one arm's slice reaches into the next one's."""
         assert self.plan
         longer = with_longer_slices(self.plan, leaking_cells(comparisons, self.study.precision))
         changed = [cell for cell in longer.cells if cell != self.plan.cell(cell.name)]

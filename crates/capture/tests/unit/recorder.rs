@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
-use crate::capture_file::open;
+use crate::capture_file::{EventLine, open};
 use crate::input::ReadProgress;
 
 fn captured(name: &str, log: impl AsRef<[u8]>, redact: bool) -> (Summary, Vec<serde_json::Value>) {
@@ -23,7 +23,8 @@ fn captured(name: &str, log: impl AsRef<[u8]>, redact: bool) -> (Summary, Vec<se
     assert_eq!(crate::read_summary(&job.output).unwrap(), summary);
     let event = |line: io::Result<String>| {
         let line = line.unwrap();
-        serde_json::to_value(serde_json::from_str::<EventLine>(&line).unwrap()).unwrap()
+        serde_json::from_str::<EventLine>(&line).unwrap();
+        serde_json::from_str(&line).unwrap()
     };
     let lines = open(&job.output).unwrap().1.lines().map(event).collect();
     std::fs::remove_file(&job.logs[0]).unwrap();

@@ -76,28 +76,6 @@ fn an_unterminated_text_is_cut() {
 }
 
 #[test]
-fn the_size_of_pieces_does_not_matter() {
-    let text =
-        b"use we\nSELECT ';''', \"a\\\"\", 1--1 -- x;\n/* ; **/; DELIMITER\nSELECT 2\\G INSERT INTO t VALUES ('\\\\'); # end
-/*!1 a '*/;' */;/*M!2 b */ $$; DELIMITER $$
-c; d $$ DELIMITER ;
-e;";
-    let whole = read(SqlFile::default(), text).events;
-    for size in 1..40 {
-        let (mut reader, mut kept) = (SqlFile::default(), Kept::default());
-        let mut begins = true;
-        for piece in text.chunks(size) {
-            for part in piece.split_inclusive(|byte| *byte == b'\n') {
-                reader.piece(part, begins, &mut kept);
-                begins = part.ends_with(b"\n");
-            }
-        }
-        reader.finish(&mut kept);
-        assert_eq!(kept.events, whole, "pieces of {size}");
-    }
-}
-
-#[test]
 fn delimiter_commands_may_follow_any_white_space_or_statement() {
     let routine = "CREATE PROCEDURE p() BEGIN SELECT 1; END";
     for text in [
@@ -124,10 +102,10 @@ fn long_runs_of_comments_are_read_only_once() {
     let mut reader = SqlFile::default();
     let mut kept = Kept::default();
     for _ in 0..1000 {
-        reader.piece(b"-- INSERT INTO t VALUES (1);\n", true, &mut kept);
+        reader.line(b"-- INSERT INTO t VALUES (1);\n", &mut kept);
         assert!(reader.event.sql.len() < 100);
     }
-    reader.piece(b"SELECT 1;\n", true, &mut kept);
+    reader.line(b"SELECT 1;\n", &mut kept);
     assert_eq!(kept.events[0].sql, b"SELECT 1");
     let comments = |text: &str| text.repeat((1 << 20) / text.len() + 1).into_bytes();
     for head in [comments("-- INSERT INTO t VALUES (1);\n"), [b"/*", comments("a b\n").as_slice()].concat()] {
@@ -181,22 +159,6 @@ fn the_sessions_modes_decide_where_texts_end() {
         found[1..],
         ["CREATE PROCEDURE p() BEGIN SELECT '\\'; END", "SET sql_mode = @saved_sql_mode", "SELECT '\\';'", "SELECT 2"]
     );
-}
-
-#[test]
-fn characters_split_across_pieces_stay_whole() {
-    let text = b"SET NAMES sjis; SELECT '\x95\x5c', `\x83\x60;`, \x95\x5cg; SELECT '\x81'; SELECT \x95\x5c\x5cG SET NAMES gb18030;\
-        SELECT '\x81\x30\x81\x30\x5c'', '\x81\x5c;'; SELECT 2 /*M!999999 it's; */; SELECT 3";
-    let whole = read(SqlFile::default(), text).events;
-    assert_eq!(whole.len(), 8);
-    for size in 1..40 {
-        let (mut reader, mut kept) = (SqlFile::default(), Kept::default());
-        for (number, piece) in text.chunks(size).enumerate() {
-            reader.piece(piece, number == 0, &mut kept);
-        }
-        reader.finish(&mut kept);
-        assert_eq!(kept.events, whole, "pieces of {size}");
-    }
 }
 
 #[test]

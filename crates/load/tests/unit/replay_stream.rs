@@ -294,11 +294,13 @@ fn by_the_clock_a_chunk_ends_soon_after_its_last_transaction_has_begun() {
 fn written(lines: &str, events: u64) -> PathBuf {
     use bakeoff_capture::capture_file::{Header, Overall, VERSION, Writer};
     let header = Header { r#type: "bakeoff-capture".into(), version: VERSION, redacted: false };
-    let mut writer = Writer::new(Vec::new(), &header).unwrap();
-    writer.lines(lines.as_bytes()).unwrap();
+    let mut writer = Writer::new(std::io::Cursor::new(Vec::new()), &header).unwrap();
+    for line in lines.lines() {
+        writer.line(&serde_json::from_str::<serde_json::Value>(line).unwrap());
+    }
     let file = writer.finish(&[], &Overall { events, ..Overall::default() }).unwrap();
     let path = std::env::temp_dir().join(format!("bakeoff-replay-{}-{events}.capture", std::process::id()));
-    std::fs::write(&path, file).unwrap();
+    std::fs::write(&path, file.into_inner()).unwrap();
     path
 }
 
