@@ -239,6 +239,10 @@ class Context:
     def variables(self) -> dict[str, dict[str, str]]:
         return self.run.newest_variables()
 
+    @cached_property
+    def histograms(self) -> dict[int, list[dict[str, Any]]]:
+        return {epoch: self.run.histograms(epoch) for epoch in self.valid_epochs}
+
     @property
     def cells_planned(self) -> tuple[Cell, ...]:
         return self.plan.cells if self.plan else ()

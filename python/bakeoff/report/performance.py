@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 
 import numpy as np
@@ -345,10 +346,9 @@ def summary_table(context: Context, name: str, *columns: Column[ArmSummary], not
 def _percentile_panels(context: Context) -> tuple[Panel, ...]:
     """Latency against the share of events that were faster; each nine takes equal room."""
     messages: dict[tuple[str, str], list[str]] = {}
-    for epoch in context.valid_epochs:
-        for message in context.run.histograms(epoch):
-            if message["operation"] == "event" and message["hdr"]:
-                messages.setdefault((message["cell"], message["arm"]), []).append(message["hdr"])
+    for message in chain.from_iterable(context.histograms.values()):
+        if message["operation"] == "event" and message["hdr"]:
+            messages.setdefault((message["cell"], message["arm"]), []).append(message["hdr"])
     panels = list[Panel]()
     for cell in context.detail_cells:
         found = {arm: mean_curve(messages[cell, arm]) for arm in context.slots if (cell, arm) in messages}
