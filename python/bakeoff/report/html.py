@@ -15,7 +15,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bakeoff.report import charts, numbers, setups
+from bakeoff.report import charts, setups
 from bakeoff.report.view import Panel, ReportView, Row
 from bakeoff.results.manifest import bakeoff_version
 
@@ -45,7 +45,6 @@ def environment(templates: Path) -> Environment:
         "code": _with_code,
         "explained": _explained,
         "has_own_keys": _has_own_keys,
-        "percent": numbers.share,
     }
     made.globals |= {"arm_key": _arm_key, "swatch": _swatch}
     return made

@@ -1,6 +1,7 @@
 """Sections on what was compared and how: settings, data, environment, method."""
 
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePath
@@ -8,6 +9,7 @@ from pathlib import PurePath
 from bakeoff.files import from_here
 from bakeoff.plan.workloads import kind_of, options_of
 from bakeoff.report import numbers
+from bakeoff.report.charts import TEMPLATES
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Code, Column, Fold, Prose, Row, Section, Status, Table
 from bakeoff.results.epoch_data import wall_time
@@ -19,34 +21,10 @@ from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_bytes, format_duration
 
 _ABSENT = "—"
-_DATA_CHECK_LINES = 40
 
-METHOD = (
-    "All servers run side by side. Each short slice loads one of them alone, in the order ABBA or BAAB drawn by a fair "
-    "coin, so whatever else the machine does affects all of them alike.",
-    "An epoch restores the same data, starts every server fresh and measures every cell once. It yields one number per "
-    "cell: the log of the ratio of throughputs, total events over total time.",
-    "The unit of replication is the epoch, not the second or the request: a restart changes a server's speed by more "
-    "than any measurement within one start can show.",
-    "The 95% interval is Student's t over epochs, widened for stopping as soon as it is narrow enough; verdicts are "
-    "corrected for the number of cells (Holm). Intervals shown before the end are valid however often one looks.",
-    "No epoch or slice is dropped for being slow. Epochs are discarded only for mechanical failures, for all arms at "
-    "once, and are counted. A control is a second instance of the baseline: its true ratio is 1.",
-)
-
-WORDS = {
-    "arm": "one of the setups compared: a server with its settings, its data and its connection",
-    "cell": "a workload at a number of threads; every cell has its own verdict",
-    "slice": "a short time in which one arm alone is loaded",
-    "block": "slices of all arms in turn, in a random order",
-    "epoch": "one restart of all servers from the same data, in which every cell is measured once",
-    "build": "one load of the data; epochs take turns using the builds",
-    "baseline": "the arm that all ratios are relative to",
-    "control": "a second instance of the baseline, whose true ratio is 1. Its 95% interval misses 1 one time in 20; "
-    "the report is UNTRUSTED only if the 99% interval does",
-    "ratio": "an arm's throughput over the baseline's; 1.10 is 10% more",
-    "95% interval": "contains the true ratio 95 times in 100",
-}
+_TEXTS = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))
+METHOD: list[str] = _TEXTS["method"]
+WORDS: dict[str, str] = _TEXTS["words"]
 
 
 def settings_section(context: Context) -> Section | None:
@@ -250,10 +228,9 @@ def _data_check_table(context: Context) -> Table:
             if queries or found:  # a restored server is not asked the slow questions
                 arms = sum(table in tables for tables in answers.values())
                 rows.append((moment, table, ", ".join(queries), "; ".join(found) or f"same on {arms} arms"))
-    left = len(rows) - _DATA_CHECK_LINES
     return Table.of(
         "data-check",
-        rows[:_DATA_CHECK_LINES],
+        rows,
         Column("table", itemgetter(1)),
         Column("queries", itemgetter(2)),
         Column("answers", itemgetter(3)),
@@ -261,8 +238,7 @@ def _data_check_table(context: Context) -> Table:
         group_title="asked",
         note="Row counts, checksums, rows sampled by primary key, and the first rows in text order. Texts are compared "
         "as utf8mb4, orders only between equal collations. Columns of times, floating-point numbers, JSON, BIT and "
-        "geometry are not compared; arms whose other columns differ are compared by row count."
-        + (f" {left} more tables are in the run directory." if left > 0 else ""),
+        "geometry are not compared; arms whose other columns differ are compared by row count.",
         all_text=True,
     )
 
