@@ -83,23 +83,17 @@ pub fn effect(sql: &[u8]) -> Effect {
     }
 }
 
-/// Returns the schema of `USE name`. The client's own command also takes names like `my-db` without quotes, up to a
-/// space or a `;`.
+/// Returns the schema of `USE name`.
 pub fn used_schema(sql: &[u8], dialect: Dialect) -> Option<Cow<'_, [u8]>> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "USE") {
         return None;
     }
     let name = tokens.next()?;
+    let text = &sql[name.start..name.end];
     match name.kind {
-        Kind::Quoted | Kind::Text => Some(unquoted(&sql[name.start..name.end], dialect.multi_byte)),
-        Kind::Word | Kind::Number => {
-            let mut end = name.end;
-            while let Some(part) = tokens.next().filter(|part| part.start == end && sql[end] != b';') {
-                end = part.end;
-            }
-            Some(Cow::Borrowed(&sql[name.start..end]))
-        }
+        Kind::Quoted | Kind::Text => Some(unquoted(text, dialect.multi_byte)),
+        Kind::Word | Kind::Number => Some(Cow::Borrowed(text)),
         _ => None,
     }
 }

@@ -1,8 +1,9 @@
 //! Numbers the server's keywords and symbols, from `information_schema.KEYWORDS` and `STATEMENT_DIGEST_TEXT()` of 8.0
 //! and 9.7. Synonyms have the same number.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
 
 pub(crate) type Id = u16;
 
@@ -21,11 +22,11 @@ struct Word {
 
 struct Table {
     texts: Vec<&'static str>,
-    words: HashMap<&'static [u8], Word>,
+    words: FxHashMap<&'static [u8], Word>,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let (mut texts, mut words) = (Vec::new(), HashMap::new());
+    let (mut texts, mut words) = (Vec::new(), FxHashMap::default());
     for entry in WORDS.split_whitespace().chain(IN_HINTS.split_whitespace()) {
         if let Some((word, same)) = entry.split_once('=') {
             let same: Option<Id> = words.get(same.as_bytes()).map(|same: &Word| same.id);
