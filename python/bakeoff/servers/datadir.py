@@ -24,8 +24,8 @@ from bakeoff.servers.paths import (
     bytes_on_disk,
     cache_root,
     locked,
-    locked_if_free,
     make_open_folder,
+    remove_if_free,
     remove_unfinished,
     require_reachable,
     unfinished,
@@ -56,10 +56,8 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
     for used_at, each in sorted(found):
         if sum(sizes.values()) <= limit_bytes or time.time() - used_at < unused_s:
             break
-        with locked_if_free(each.name) as free:
-            if free:
-                shutil.rmtree(each, ignore_errors=True)
-                del sizes[each]
+        if remove_if_free(each, each.name):
+            del sizes[each]
 
 
 def clone_template(

@@ -197,15 +197,11 @@ def is_password(name: str) -> bool:
 def refuse_passwords(server: str, names: Iterable[str]) -> None:
     for name in names:
         if is_password(name):
-            raise _password_error(server, name)
-
-
-def _password_error(server: str, name: str) -> SpecError:
-    return SpecError(
-        f"server {server}: option {name} cannot be used: it is a password for other servers.",
-        hint="Leave it out.",
-        field=("server", "options", name),
-    )
+            raise SpecError(
+                f"server {server}: option {name} cannot be used: it is a password for other servers.",
+                hint="Leave it out.",
+                field=("server", "options", name),
+            )
 
 
 def own_option(name: str, value: str) -> tuple[str, str] | None:
@@ -228,13 +224,13 @@ def file_name(name: str, value: str) -> str:
 
 def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
     for name, value in [*asked.items()]:
-        if is_password(name):
-            done.wrong.append(_password_error(target.name, name))
-        elif why := own_option(name, value):
-            done.wrong.append(_refuse(target, name, value, *why))
-        else:
-            continue
-        del asked[name]
+        try:
+            refuse_passwords(target.name, [name])
+            if why := own_option(name, value):
+                raise _refuse(target, name, value, *why)
+        except SpecError as error:
+            done.wrong.append(error)
+            del asked[name]
 
 
 def _refuse_double_negation(target: Target, asked: dict[str, str], done: Translation) -> None:

@@ -4,7 +4,7 @@
 """
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -206,15 +206,10 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
     factors = form.varied
     for name, levels in chosen.keep.items():
         place = ("scales", scale, "keep", name)
-        if name not in factors:
-            raise lines.error(place, f"factor {name} is unknown.", hint=_names(form))
+        _refer(factors, lines, place, levels)
         if not levels:
             raise lines.error(place, "a factor needs a level.", hint="Leave one of them.")
         known = factors[name]
-        for index, level in enumerate(levels):
-            if level not in known:
-                reason, hint = f"factor {name} has no level {level!r}.", f"It has {', '.join(known)}."
-                raise lines.error((*place, index), reason, hint=hint)
         kept = [level for level in known if level in levels]
         factors[name] = {level: known[level] for level in kept} if isinstance(known, dict) else kept
     changed |= {"factors": factors, "servers": None, "settings": form.settings | chosen.settings}
@@ -282,30 +277,30 @@ def _check(loaded: LoadedStudy) -> None:
     _check_baseline(loaded)
     for index, exclusion in enumerate(form.where):
         for factor, wanted in exclusion.exclude.items():
-            _refer(loaded, ("where", index, "not", factor), factor, [wanted] if isinstance(wanted, str) else wanted)
+            place = ("where", index, "not", factor)
+            _refer(levels, loaded.lines, place, [wanted] if isinstance(wanted, str) else wanted)
     if not form.workloads:
         raise loaded.error(reason="no workload is named.", hint="Write workloads: [oltp_read_only].")
     for factor in form.published.columns if form.published else ():
         if factor not in levels and factor not in ("workload", "threads", *form.settings):
-            raise loaded.error("published", "columns", factor, reason=f"factor {factor} is unknown.", hint=_names(form))
+            _refer(levels, loaded.lines, ("published", "columns", factor), ())
 
 
 def _check_baseline(loaded: LoadedStudy) -> None:
     for factor, level in loaded.form.baseline.items():
-        _refer(loaded, ("baseline", factor), factor, [level])
+        _refer(loaded.levels, loaded.lines, ("baseline", factor), [level])
 
 
-def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[str]) -> None:
-    if factor not in loaded.levels:
-        raise loaded.error(*place, reason=f"factor {factor} is unknown.", hint=_names(loaded.form))
+def _refer(known: Mapping[str, Collection[str]], lines: Lines, place: KeyPath, wanted: Sequence[str]) -> None:
+    """Check that a place, which ends with the name of a factor, names one that is known, and its levels."""
+    factor = str(place[-1])
+    if factor not in known:
+        hint = f"This study has {', '.join(known)}." if known else "Write factors: {NAME: [LEVEL, LEVEL]}."
+        raise lines.error(place, f"factor {factor} is unknown.", hint=hint)
     for level in wanted:
-        if level not in loaded.levels[factor]:
-            have = ", ".join(loaded.levels[factor])
-            raise loaded.error(*place, reason=f"factor {factor} has no level {level!r}.", hint=f"It has {have}.")
-
-
-def _names(form: StudyFile) -> str:
-    return f"This study has {', '.join(form.varied)}." if form.varied else "Write factors: {NAME: [LEVEL, LEVEL]}."
+        if level not in known[factor]:
+            hint = f"It has {', '.join(known[factor])}."
+            raise lines.error(place, f"factor {factor} has no level {level!r}.", hint=hint)
 
 
 _REMEDIES = {
