@@ -164,8 +164,6 @@ class Instance(Server):
 
     def start(self, timeout_s: float = 120.0) -> float:
         """Start, wait for the first answered `SELECT 1`, and return the seconds since the fork."""
-        if self.running:
-            raise ServerError(f"server {self.name} is already running.")
         self.stopped_cleanly = False
         self._tcp_account = None
         for attempt in range(_PORT_TRIES):

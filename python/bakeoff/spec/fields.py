@@ -113,11 +113,9 @@ def split_list(text: str) -> list[str]:
 
 def parse_threads(text: str) -> tuple[int, ...]:
     parts = split_list(text)
-    if odd := next((part for part in parts if not re.fullmatch(r"0*[1-9]\d{0,8}", part)), None):
+    if odd := next((part for part in parts if not re.fullmatch(r"[1-9]\d{0,8}", part)), None):
         raise SpecError(f"{odd!r} is not a whole number above zero.", hint="Write --threads 1,4,16.")
     counts = tuple(map(int, parts))
-    if len(set(counts)) < len(counts):
-        raise SpecError(f"a number appears twice in {text!r}.", hint="Leave one out.")
     if max(counts) > THREADS_MAX:
         raise SpecError(f"{max(counts)} is more than {THREADS_MAX}.", hint="Write --threads 1,16,64.")
     return counts
