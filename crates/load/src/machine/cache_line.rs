@@ -25,7 +25,6 @@ pub fn between_cpus() -> Option<Duration> {
 }
 
 pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
-    // Each waits for the other: both must be able to run at the same time.
     if first == second || first.max(second) >= CpuSet::MAX_CPU {
         return None;
     }

@@ -10,49 +10,38 @@ use serde::Serialize;
 const BUSY_SHARE: u64 = 50;
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Kernel counters at one moment. All but `server_rss_bytes` only grow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct KernelCounters {
-    pub client_user_ns: Option<u64>,
-    pub client_system_ns: Option<u64>,
-    pub server_cpu_ns: Option<u64>,
-    pub server_read_bytes: Option<u64>,
-    pub server_write_bytes: Option<u64>,
-    pub server_rss_bytes: Option<u64>,
-    pub host_user_ns: Option<u64>,
-    pub host_system_ns: Option<u64>,
-    pub host_iowait_ns: Option<u64>,
-    pub host_steal_ns: Option<u64>,
-    pub host_idle_ns: Option<u64>,
-    pub context_switches: Option<u64>,
+/// Defines [`KernelCounters`], and the difference between two of them for each of the counters in the list.
+macro_rules! kernel_counters {
+    ($($counter:ident,)*) => {
+        /// Kernel counters at one moment. All but `server_rss_bytes` only grow.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        pub struct KernelCounters {
+            $(pub $counter: Option<u64>,)*
+            pub server_rss_bytes: Option<u64>,
+        }
+
+        impl KernelCounters {
+            /// Returns what was spent since `earlier`, scaled to `counted` of `whole` events (or time). Memory is the current value.
+            pub fn in_slice(&self, earlier: &Self, counted: u64, whole: u64) -> Self {
+                let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted, whole));
+                Self {
+                    $($counter: spent(self.$counter, earlier.$counter),)*
+                    server_rss_bytes: self.server_rss_bytes,
+                }
+            }
+        }
+    };
 }
 
-impl KernelCounters {
-    /// Returns what was spent since `earlier`, scaled to `counted` of `whole` events (or time). Memory is the current value.
-    pub fn in_slice(&self, earlier: &Self, counted: u64, whole: u64) -> Self {
-        let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted, whole));
-        Self {
-            client_user_ns: spent(self.client_user_ns, earlier.client_user_ns),
-            client_system_ns: spent(self.client_system_ns, earlier.client_system_ns),
-            server_cpu_ns: spent(self.server_cpu_ns, earlier.server_cpu_ns),
-            server_read_bytes: spent(self.server_read_bytes, earlier.server_read_bytes),
-            server_write_bytes: spent(self.server_write_bytes, earlier.server_write_bytes),
-            server_rss_bytes: self.server_rss_bytes,
-            host_user_ns: spent(self.host_user_ns, earlier.host_user_ns),
-            host_system_ns: spent(self.host_system_ns, earlier.host_system_ns),
-            host_iowait_ns: spent(self.host_iowait_ns, earlier.host_iowait_ns),
-            host_steal_ns: spent(self.host_steal_ns, earlier.host_steal_ns),
-            host_idle_ns: spent(self.host_idle_ns, earlier.host_idle_ns),
-            context_switches: spent(self.context_switches, earlier.context_switches),
-        }
-    }
+kernel_counters! {
+    client_user_ns, client_system_ns, server_cpu_ns, server_read_bytes, server_write_bytes,
+    host_user_ns, host_system_ns, host_iowait_ns, host_steal_ns, host_idle_ns, context_switches,
 }
 
 fn part(spent: u64, counted: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(spent) * u128::from(counted) / u128::from(whole).max(1)).unwrap_or(spent)
 }
 
-/// CPU time of a process's threads by thread id [ns].
 pub type ThreadTimes = BTreeMap<i32, u64>;
 
 #[derive(Debug)]
@@ -166,10 +155,7 @@ impl Observer {
 }
 
 fn read_client(snapshot: &mut KernelCounters) {
-    if let Some((user_ns, system_ns)) = own_cpu_ns() {
-        snapshot.client_user_ns = Some(user_ns);
-        snapshot.client_system_ns = Some(system_ns);
-    }
+    (snapshot.client_user_ns, snapshot.client_system_ns) = own_cpu_ns().unzip();
 }
 
 fn read<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
@@ -216,7 +202,6 @@ pub fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
 
 // libc for these two: rustix has neither getrusage nor the CPU clock of another process.
 
-/// User and system CPU time of all threads of this process [ns].
 fn own_cpu_ns() -> Option<(u64, u64)> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: `usage` is a valid place to write to, and is read only when the call succeeded.

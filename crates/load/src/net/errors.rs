@@ -62,7 +62,6 @@ pub(super) fn malformed(malformed: Malformed) -> SqlError {
     fatal(MALFORMED, malformed.to_string())
 }
 
-/// Converts a row that cannot be parsed. Fatal unless the reply was only too large to keep.
 pub(super) fn bad_row(error: Malformed, kept: bool) -> SqlError {
     SqlError { fatal: kept, ..malformed(error) }
 }
