@@ -206,13 +206,10 @@ pub fn allow_many_files() {
 
 /// Returns freed pages to the system, a third of all memory with thousands of workers. Call it when they are set up and rest.
 pub fn give_back_memory(workers: usize) {
-    #[cfg(target_env = "gnu")]
     if workers >= MANY_WORKERS {
         // SAFETY: locks each arena while it looks at it; takes no pointers.
         unsafe { libc::malloc_trim(0) };
     }
-    #[cfg(not(target_env = "gnu"))]
-    let _ = (workers, MANY_WORKERS);
 }
 
 #[cfg(test)]

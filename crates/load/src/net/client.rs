@@ -210,22 +210,23 @@ impl Connection for Client {
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
         // Transaction control is not prepared: some servers cannot, and the others gain nothing.
         let controls_transaction = || matches!(effect(sql), Effect::Begin | Effect::End | Effect::Chain);
-        let statement = if self.address.prepare_mode == PrepareMode::Client || controls_transaction() {
-            Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
+        let prepared = if self.address.prepare_mode == PrepareMode::Client || controls_transaction() {
+            None
         } else {
             match prepare_on_server(&mut self.exchange, &mut self.cursor, sql) {
-                Ok(prepared) => Statement::Server(ServerStatement {
-                    sql: sql.into(),
-                    id: prepared.statement,
-                    parameters: prepared.parameters.into(),
-                    types: Default::default(),
-                    generation: self.generation,
-                }),
-                Err(error) if error.code == CANNOT_PREPARE => {
-                    Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
-                }
-                Err(error) => return Err(error),
+                Err(error) if error.code == CANNOT_PREPARE => None,
+                prepared => Some(prepared?),
             }
+        };
+        let statement = match prepared {
+            Some(prepared) => Statement::Server(ServerStatement {
+                sql: sql.into(),
+                id: prepared.statement,
+                parameters: prepared.parameters.into(),
+                types: Default::default(),
+                generation: self.generation,
+            }),
+            None => Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session))),
         };
         Ok(self.statements.add(statement))
     }

@@ -117,12 +117,43 @@ impl Replay {
 
     /// Goes to the next block; false when the capture has ended: it has writes, and cannot begin again.
     pub fn advance(&mut self) -> Result<bool, Failure> {
-        let Some(block) = self.next.take() else {
+        let Some(mut block) = self.next.take() else {
             return Ok(false);
         };
-        self.next = self.reader.read_block()?;
+        self.next = match self.reader.read_block()? {
+            // A single transaction is left, which is not a block.
+            Some([rest, nothing]) if nothing.statements == 0 => {
+                block[1].append(rest);
+                None
+            }
+            next => next,
+        };
         *lock(&self.block.0) = block.map(Arc::new);
         Ok(true)
+    }
+}
+
+impl Chunk {
+    fn append(&mut self, rest: Chunk) {
+        let end_us = self.transactions().map(Transaction::end_us).max().unwrap_or(0);
+        self.statements += rest.statements;
+        self.clock_us = end_us + rest.clock_us;
+        for (session, more) in self.sessions.iter_mut().zip(rest.sessions) {
+            session.extend(more.into_iter().map(|mut transaction| {
+                transaction.statements.iter_mut().for_each(|each| each.offset_us += end_us);
+                transaction
+            }));
+        }
+    }
+
+    fn transactions(&self) -> impl Iterator<Item = &Transaction> {
+        self.sessions.iter().flatten()
+    }
+}
+
+impl Transaction {
+    fn end_us(&self) -> u64 {
+        self.statements.last().map_or(0, |statement| statement.offset_us)
     }
 }
 

@@ -8,18 +8,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-impl Chunk {
-    fn transactions(&self) -> impl Iterator<Item = &Transaction> {
-        self.sessions.iter().flatten()
-    }
-}
-
-impl Transaction {
-    fn end_us(&self) -> u64 {
-        self.statements.last().map_or(0, |statement| statement.offset_us)
-    }
-}
-
 /// A capture of a general log of these events: connection, command, text; one a millisecond.
 fn captured(events: &[(u64, &str, String)]) -> (PathBuf, PathBuf) {
     captured_at(events, |at| at)
