@@ -46,7 +46,6 @@ _MARIADB_SCRIPTS = (
 
 
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> None:
-    """Remove the least recently used templates, except those in use, until the rest fits into `limit_bytes`."""
     found: list[tuple[float, Path]] = []
     for each in templates.iterdir():
         with suppress(FileNotFoundError):  # another bakeoff may remove them too
@@ -72,7 +71,6 @@ def clone_template(
 def locked_template(
     installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress
 ) -> Iterator[Path]:
-    """Make the template if needed and yield its folder, locked."""
     name = f"{installation.name}-{_key(installation, init_options)}"
     home = cache_root() / "templates" / name
     remove_unfinished(home.parent)

@@ -1,7 +1,5 @@
 """Installs a server: downloads and unpacks it, finds its parts, and asks the binary for its version and options.
 
-A folder of the cache under servers/ is complete or absent; bakeoff-installation.json says where it came from.
-
 A tree with its own C library (unpacked Debian packages) runs through that library's loader: the host's loader fails
 with a foreign libc, and the host's libc may be too old for the binary.
 """

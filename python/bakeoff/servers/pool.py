@@ -156,10 +156,7 @@ class ServerPool:
         return Snapshot(label, path, bytes_on_disk(path))
 
     def keep(self, key: str, run: Path) -> Path:
-        """Make a folder for servers that outlives the pool, for some days or until the run's directory is gone.
-
-        `key` has 8 hexadecimal digits and is the same whenever the run is continued.
-        """
+        """Make a folder for servers that outlives the pool while the run may go on. `key`: 8 hexadecimal digits."""
         folder = self._root / f"load-{key}"
         share(folder.name)
         if not folder.exists():

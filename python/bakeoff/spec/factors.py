@@ -154,10 +154,7 @@ def settings_behind(field: KeyPath) -> tuple[str, ...]:
 
 
 def fields_set_by(name: str, value: str) -> tuple[KeyPath, ...]:
-    """Return the fields of an arm (paths inside `Arm`) that a setting sets, whatever name it goes by.
-
-    The value `default` sets none; a server sets those of its options and its environment.
-    """
+    """Return the fields of an arm (paths inside `Arm`) that a setting sets, whatever name it goes by."""
     if name == "server":
         server = parse_server(value)
         options = (_option_field(option) for option, _ in server.options)

@@ -33,10 +33,7 @@ IN_FILE = "in a file"
 class Option:
     """What the help and the schema say about a field, and how to read its text.
 
-    Attributes:
-        parse: reads the value from text; raises SpecError. By default the field's type decides.
-        flags: names on the command line, as `--workload -w`; by default made from the field's name.
-        default: words that the help shows for a default that is computed.
+    `parse` raises SpecError; by default the field's type decides. `default` describes one that is computed.
     """
 
     help: str = ""
