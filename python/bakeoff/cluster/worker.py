@@ -67,7 +67,6 @@ class Facts(TypedDict, total=False):
     commit: str
     boot: str
     time_s: float
-    niceness: int
     host: dict[str, Any]
     engine: dict[str, Any]
     problem: str
@@ -81,7 +80,6 @@ def facts(study: str | None = None) -> Facts:
         "commit": checkout_commit() or "",
         "boot": boot_id(),
         "time_s": time.time(),
-        "niceness": os.getpriority(os.PRIO_PROCESS, 0),
         "host": gather_host(work_root(), work_root()).model_dump(mode="json"),
         "engine": {},
         "problem": "",
