@@ -65,7 +65,6 @@ pub fn failure(error: ScriptError) -> Failure {
         ScriptError::UnknownOption { .. } | ScriptError::BadOption { .. } | ScriptError::NoCommand { .. } => {
             Failure::bad_request(words)
         }
-        ScriptError::NotExported { .. } => Failure::new(Code::Internal, words),
     }
 }
 

@@ -287,7 +287,7 @@ impl Connection for Client {
     }
 
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
-        let kept = self.cursor.result().is_none_or(|result| result.rows_kept);
+        let kept = self.cursor.result().is_none_or(|result| !result.rows_dropped);
         self.cursor.next(self.exchange.reply_bytes(), row).map_err(|error| errors::bad_row(error, kept))
     }
 
