@@ -50,7 +50,6 @@ impl Workload for ScriptWorkload {
         let role = ThreadRole::Worker(host.thread());
         let script = Script::load(&self.source, &self.settings, role, host.for_script()).map_err(failure)?;
         let outcome = script.thread_init().and_then(|()| script.run()).and_then(|()| script.thread_done());
-        // Rows of a failed worker stay in the tables too.
         self.unique.extend(script.unique_place());
         outcome.map_err(failure)
     }
@@ -65,7 +64,6 @@ pub fn failure(error: ScriptError) -> Failure {
         ScriptError::UnknownOption { .. } | ScriptError::BadOption { .. } | ScriptError::NoCommand { .. } => {
             Failure::bad_request(words)
         }
-        ScriptError::NotExported { .. } => Failure::new(Code::Internal, words),
     }
 }
 
