@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -55,22 +56,7 @@ _THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
 FAR_NS = 250  # near ones took 42 to 100 ns, far ones 370 to 440 (docs/evidence/placement.md)
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")  # read without a system call
 _JITTER_NS = 2_000_000  # a longer gap in a busy loop means it lost its CPU
-_ADVICE = {
-    "other load": "End builds and other servers, or expect wider intervals.",
-    "other bakeoff": "Wait until it ends: they disturb each other's measurements.",
-    "steal": "A neighbour on the same host takes CPU; intervals will be wider, verdicts stay right.",
-    "scheduling": "Slices will be longer, or epochs more.",
-    "burst credits": "Take a kind of machine with steady CPUs, or switch its credits to unlimited.",
-    "frequency": "cpupower frequency-set -g performance",
-    "heat": "Cool it, or cap its frequency below what it can hold.",
-    "CPU quota": "Raise its CPU quota: a throttled server stalls.",
-    "clock": "Prefer tsc.",
-    "memory": "Two servers need 2 GB or more: end something.",
-    "swap": "Free memory, then swapoff -a.",
-    "huge pages": "It stalls some allocators; madvise is the usual setting for database servers.",
-    "disk": "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
-    "CPU distance": "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
-}
+_ADVICE: dict[str, str] = tomllib.loads(Path(__file__).with_name("machine_advice.toml").read_text("utf-8"))
 
 
 class Severity(IntEnum):

@@ -21,10 +21,9 @@ from bakeoff.results.epoch_data import loading_seconds, wall_time
 from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import kinds_of
 from bakeoff.run.arms import MemoryShare
-from bakeoff.run.epoch import Interrupted
+from bakeoff.run.epoch import EpochDone, EpochOrder, Interrupted, run_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
-from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.resume import note_extension, stop_reason
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Arm, Study
