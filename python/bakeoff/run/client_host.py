@@ -6,7 +6,6 @@ Passwords travel in its standard input, inside ssh.
 
 import contextlib
 import os
-import platform
 import secrets
 import shlex
 import socket
@@ -100,7 +99,6 @@ class ClientHost:
         own = _own_files(study)
         facts = client._look([engine, *own.values()])
         address = client._servers_address(facts)
-        client._check_system(facts)
         client._cache = facts["cache"]
         for folder in (engine, *own.values()):
             if facts.get(folder.name) != "there":
@@ -204,15 +202,6 @@ class ClientHost:
         if not facts.get("cache", "").startswith("/"):
             raise HostError(f"--client {self.name}: its shell does not run commands.", hint="Use an account with sh.")
         return facts
-
-    def _check_system(self, facts: dict[str, str]) -> None:
-        ours = f"{platform.system()} {platform.machine()}"
-        if (there := facts.get("system", "")) != ours:
-            raise HostError(
-                f"--client {self.name}: it runs {there or 'an unknown system'}, and this machine {ours}: the engine "
-                "does not run there.",
-                hint="Name a host with the same system and processor architecture.",
-            )
 
     def _servers_address(self, facts: dict[str, str]) -> str:
         address = facts.get("connection", "").partition(" ")[0]
