@@ -83,7 +83,7 @@ def _shown_packages(entry: Entry) -> Iterable[str]:
 
 
 def _range_text(versions: VersionRange) -> str:
-    if versions.never:
+    if versions.until == ():
         return "–"
     if versions.since is None and versions.until is None:
         return "all"

@@ -19,8 +19,7 @@ from bakeoff.plan.timing import report_seconds
 from bakeoff.spec import Study, Workload
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
 from bakeoff.stats.model import Stop
-from bakeoff.stats.question import rule_of
-from bakeoff.stats.stopping import Progress, stop_state
+from bakeoff.stats.stopping import Progress, rule_of, stop_state
 from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
 from validation.recorded_epochs import RecordedEpochs, read_epochs
 from validation.simulation import CONTENDER, pair_of, simulated_study

@@ -177,7 +177,7 @@ def epoch_of_slices(
 def pair_of(cell: str, epoch: int, value: float, *, contender: str = CONTENDER) -> PairEstimate:
     """Make an epoch's estimate for rules that read nothing but its log ratio."""
     return PairEstimate(
-        cell=cell, contender=contender, epoch=epoch, build=0, value=value, trimmed=value, blocks=10, cut=0,
+        cell=cell, contender=contender, epoch=epoch, build=0, value=value, trimmed=value, blocks=10,
         variance_of_mean=None, seconds=5.0, slice_s=0.1, carry_over={}, trend=None,
     )  # fmt: skip
 

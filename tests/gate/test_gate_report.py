@@ -11,8 +11,7 @@ from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.errors import ExitCode, ServerError
-from bakeoff.gate.ci import annotations, gate_markdown, junit
-from bakeoff.gate.outputs import exit_code, write
+from bakeoff.gate.outputs import annotations, exit_code, gate_markdown, junit, write
 from bakeoff.gate.rule import OnUnclear, as_gate, as_question
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.numbers import change_interval

@@ -10,8 +10,7 @@ from bakeoff.spec import Question
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
 from bakeoff.stats.model import Stop
-from bakeoff.stats.question import rule_of
-from bakeoff.stats.stopping import Progress, stop_state
+from bakeoff.stats.stopping import Progress, rule_of, stop_state
 from bakeoff.stats.verdict import AnalysisContext, compare
 from validation import gates
 from validation.check import fewest, most

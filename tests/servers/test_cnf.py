@@ -190,12 +190,9 @@ def test_a_value_that_is_not_utf_8_is_named_with_its_line(tmp_path):
     assert "my.cnf:3: the value of init_connect is not UTF-8 text" in refusal(asked)
 
 
-def test_the_encodings_of_notepad_are_named(tmp_path):
-    assert "my.cnf:1: the file begins with a byte order mark" in refusal(
-        options_in(tmp_path, b"\xef\xbb\xbf[mysqld]\r\nback_log = 80\r\n")
-    )
-    with pytest.raises(SpecError, match="UTF-16"):
-        options_in(tmp_path, "[mysqld]\nback_log = 80\n".encode("utf-16"))
+def test_the_encodings_of_notepad_are_refused(tmp_path):
+    for text in (b"\xef\xbb\xbf[mysqld]\r\nback_log = 80\r\n", "[mysqld]\nback_log = 80\n".encode("utf-16")):
+        assert "my.cnf:1: an option before the first [group]" in refusal(options_in(tmp_path, text))
 
 
 def test_the_password_of_a_client_is_found_beside_comments_in_latin_1(tmp_path):

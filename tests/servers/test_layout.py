@@ -23,7 +23,6 @@ def test_an_official_mysql_tarball(tmp_path):
     assert found.daemon == tmp_path / "bin/mysqld"
     assert found.plugin_dir == tmp_path / "lib/plugin"
     assert f"--character-sets-dir={tmp_path}/share/charsets" in found.base_options
-    assert not found.own_loader
 
 
 def test_an_official_mariadb_tarball_prefers_the_name_of_today(tmp_path):
@@ -67,7 +66,6 @@ LIB = "lib/x86_64-linux-gnu"
 )
 def test_packages_with_a_c_library_run_through_its_loader(tmp_path, files, loader, libraries):
     found = detect(tree(tmp_path, *files))
-    assert found.own_loader
     assert found.argv[:3] == (
         str(tmp_path / loader),
         "--library-path",

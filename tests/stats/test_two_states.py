@@ -20,11 +20,6 @@ def two_states(epochs):
     return diagnostics.two_states(stacked(reduced(epochs, simulated_study()).windows, "cell"))
 
 
-def stalls(epochs):
-    run = reduced(epochs, simulated_study())
-    return diagnostics.stalls(stacked(run.sums, "epoch"), stacked(run.waits, "epoch"))
-
-
 def epochs(rate, *, seconds=0.5, count=40, noise=0.05, seed=1, baseline=6000.0):
     """Slices of A and B in turn, B at `rate(epoch, index)`."""
     rng = np.random.default_rng(seed)
@@ -86,44 +81,3 @@ def test_noise_drift_and_rare_stalls_are_no_states(seed):
 def test_little_is_not_judged():
     assert two_states([]) == {}
     assert two_states(epochs(lambda _, index: 4000.0 if index % 2 else 6000.0, count=5)) == {}
-
-
-def with_a_stop(*, events, latency_s, cpu=0.0, length_s=3.0, usual_cpus=1.5):
-    """Slices of half a second of A and B, and one of B that was different."""
-    rows = [
-        slice_row(
-            arm, index, position, events=500, seconds=0.5, server_cpu_ns=int(usual_cpus * 5e8), latency_max_ns=10**6
-        )
-        for index in range(20)
-        for position, arm in enumerate("AB")
-    ]
-    rows.append(
-        slice_row(
-            "B", 20, 0, events=events, seconds=length_s, latency_max_ns=int(latency_s * 1e9),
-            server_cpu_ns=int(cpu * usual_cpus * length_s * 1e9),
-        )
-    )  # fmt: skip
-    return [epoch_of(rows, epoch=7)]
-
-
-@pytest.mark.parametrize(("events", "latency_s"), [(0, 0.0), (300, 2.6)])
-def test_a_server_that_was_stopped_is_reported(events, latency_s):
-    (found,) = stalls(with_a_stop(events=events, latency_s=latency_s, cpu=0.1)).items()
-    assert found[0] == ("oltp_point_select/4", "B")
-    assert "stalled" in found[1].text
-    assert "2." in found[1].text and "epoch 7" in found[1].text
-
-
-@pytest.mark.parametrize(
-    "slices",
-    [
-        {"events": 300, "latency_s": 2.6, "cpu": 1.0},  # one statement waited for a lock, the others went on
-        {"events": 300, "latency_s": 0.2, "cpu": 0.1},  # every statement waited a little
-        {"events": 38, "latency_s": 3.0, "length_s": 3.05, "usual_cpus": 1.9, "cpu": 0.6},  # a query of 3 s on one CPU
-        {"events": 0, "latency_s": 0.0, "cpu": 0.1, "length_s": 0.9},
-        {"events": 0, "latency_s": 0.0, "usual_cpus": 0.05},  # a server with next to nothing to do
-    ],
-)
-def test_what_is_no_standstill(slices):
-    assert stalls(with_a_stop(**slices)) == {}
-    assert stalls([]) == {}

@@ -8,7 +8,7 @@ import click
 from pydantic import Field
 
 from bakeoff import features
-from bakeoff.cli.arguments import Format, FormatOption, Nodes, Where
+from bakeoff.cli.arguments import Format, FormatOption, Where
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.cli.study_request import naming_the_line, request_study
@@ -38,18 +38,14 @@ def plan(
     """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
     nodes = where.nodes()
     if nodes:
-        hosts = _count_nodes(replace(nodes, hosts=hosts))
+        cluster, wanted = features.part("cluster", "nodes"), replace(nodes, hosts=hosts)
+        assert cluster, "`Where.nodes` has found it"
+        with cluster.connected(wanted.address) as ray:
+            hosts = len(cluster.choose(cluster.alive_nodes(ray), wanted))
     request = request_study(study, scale=scale, changes=sizes.given())
     with naming_the_line(request):
         check_workloads(request.study)
         show(forecast(with_expected_sizes(request.study, {}), elsewhere=nodes is not None), output, hosts=hosts)
-
-
-def _count_nodes(wanted: Nodes) -> int:
-    cluster = features.part("cluster", "nodes")
-    assert cluster, "`Where.nodes` has found it"
-    with cluster.connected(wanted.address) as ray:
-        return len(cluster.choose(cluster.alive_nodes(ray), wanted))
 
 
 def show(seen: Forecast, output: Format, *, hosts: int | None = None) -> None:

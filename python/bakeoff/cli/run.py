@@ -20,7 +20,7 @@ from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
-from bakeoff.report.context import Finish, question_of
+from bakeoff.report.context import question_of
 from bakeoff.report.live import live_for
 from bakeoff.report.markdown import objection, publish
 from bakeoff.report.view import ReportView
@@ -98,32 +98,28 @@ def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: b
 def run_and_report(study: Study, options: RunOptions) -> int:
     """Run a study and report it. The first Ctrl-C drops the epoch in flight and reports the anytime-valid interval."""
     with question_of(study).ending(study) as finish:
-        return _run_and_report(study, options, finish)
-
-
-def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
-    stop = threading.Event()
-    with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
-        if study.has_running_server:
-            them = " and ".join(dict.fromkeys(str(arm.server) for arm in study.arms if arm.server.is_running))
-            live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
-        run, analysis = _run(study, options, live, stop)
-        live.stage("writing the report")
-        view = build_view(run, analysis, samples=options.samples)
-        run.write_text("report.html", render_html(view))
-        published = publish(run, view) if options.publish else None
-    show_report(run, view, options)
-    if published:
-        print(f"bakeoff: to be published: {published}", file=sys.stderr)
-        if reason := objection(analysis):
-            print(f"bakeoff: not yet: {reason}", file=sys.stderr)
-            return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
-    finish(run, view)
-    if stop.is_set():
-        return ExitCode.INTERRUPTED
-    if view.conclusion and view.conclusion.exit_code is not None:
-        return view.conclusion.exit_code
-    return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
+        stop = threading.Event()
+        with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
+            if study.has_running_server:
+                them = " and ".join(dict.fromkeys(str(arm.server) for arm in study.arms if arm.server.is_running))
+                live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
+            run, analysis = _run(study, options, live, stop)
+            live.stage("writing the report")
+            view = build_view(run, analysis, samples=options.samples)
+            run.write_text("report.html", render_html(view))
+            published = publish(run, view) if options.publish else None
+        show_report(run, view, options)
+        if published:
+            print(f"bakeoff: to be published: {published}", file=sys.stderr)
+            if reason := objection(analysis):
+                print(f"bakeoff: not yet: {reason}", file=sys.stderr)
+                return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
+        finish(run, view)
+        if stop.is_set():
+            return ExitCode.INTERRUPTED
+        if view.conclusion and view.conclusion.exit_code is not None:
+            return view.conclusion.exit_code
+        return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 
 
 def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:

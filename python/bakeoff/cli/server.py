@@ -107,29 +107,19 @@ def _installed_name(text: str, here: dict[str, int]) -> str:
     return name
 
 
-class _Downloads:
+class _Downloads(Progress):
     """Progress bars of downloads, on a terminal only, and lines above them."""
 
     def __init__(self) -> None:
         columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
         terminal = get_console().is_terminal
-        self._progress = Progress(*columns, transient=True, redirect_stdout=False, disable=not terminal)
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> "_Downloads":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        super().__init__(*columns, transient=True, redirect_stdout=False, disable=not terminal)
+        self._of: dict[str, TaskID] = {}
 
     def see(self, what: str, done: int, total: int | None) -> None:
-        if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, total=total)
-        self._progress.update(self._tasks[what], completed=done, total=total)
+        if what not in self._of:
+            self._of[what] = self.add_task(what, total=total)
+        self.update(self._of[what], completed=done, total=total)
 
     def say(self, line: str) -> None:
-        if not self._progress.disable:
-            self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
-        else:
-            click.echo(line)
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -22,7 +22,7 @@ from bakeoff.results.manifest import Host, kinds_of
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
-from bakeoff.stats.question import Rule, VerdictRule
+from bakeoff.stats.stopping import Rule, VerdictRule
 from bakeoff.units import format_bytes, format_ns
 
 T = TypeVar("T")

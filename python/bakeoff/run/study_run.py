@@ -32,9 +32,8 @@ from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Stop
 from bakeoff.stats.progress import Listener
-from bakeoff.stats.question import rule_of
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
-from bakeoff.stats.stopping import Decision, Progress
+from bakeoff.stats.stopping import Decision, Progress, rule_of
 
 # Repeatedly discarded epochs are not bad luck; in a bisection, builds next to a broken one may be broken too.
 _DISCARDED_IN_A_ROW, _DISCARDED_JOINED = 2, 5

@@ -140,11 +140,7 @@ def _parts(arm: Arm, other: Arm, part: str) -> str:
 
 
 def _other_defaults(
-    pair: Study,
-    mine: Mapping[str, str],
-    theirs: Mapping[str, str],
-    known: set[str],
-    left_out: dict[str, list[str]],
+    pair: Study, mine: Mapping[str, str], theirs: Mapping[str, str], known: set[str], left_out: dict[str, list[str]]
 ) -> list[Setting]:
     """Find settings that nobody typed, that both servers know with different values, and that can matter."""
     baseline, contender = pair.arms
@@ -155,7 +151,8 @@ def _other_defaults(
         follows = each.origin is DifferenceOrigin.DECLARED and each.variable not in in_files
         if each.variable in known or follows:
             continue
-        rank = None if each.variable.startswith(off) else _rank(each.variable)
+        ranks = (at for at, known in enumerate(_CAN_MATTER) if known.fullmatch(each.variable))
+        rank = None if each.variable.startswith(off) else next(ranks, None)
         if each.baseline is None or each.contender is None:
             if rank is not None:
                 label = (baseline if each.contender is None else contender).label
@@ -174,10 +171,6 @@ def _other_defaults(
             )
             ranked.append((rank, setting))
     return [setting for _, setting in sorted(ranked, key=lambda pair: pair[0])]
-
-
-def _rank(variable: str) -> int | None:
-    return next((at for at, known in enumerate(_CAN_MATTER) if known.fullmatch(variable)), None)
 
 
 def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:

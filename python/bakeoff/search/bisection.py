@@ -69,13 +69,7 @@ def _of_builds(study: Study, search: Search, values: Values, without: Collection
     enough = len(of_builds[len(search.builds) - 1]) >= first_slow_build.EPOCHS_FIRST
     shown = enough and iv.excludes_zero(whole.interval)
     nothing = _is_nothing(bad, study)
-    return Believed(
-        tuple(probabilities.tolist()),
-        (),
-        () if nothing else named if shown else None,
-        whole,
-        nothing,
-    )
+    return Believed(tuple(probabilities.tolist()), (), () if nothing else named if shown else None, whole, nothing)
 
 
 def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Believed:

@@ -10,14 +10,11 @@ from bakeoff.search import sections
 from bakeoff.search.bisection import search_decision
 from bakeoff.search.model import Search
 from bakeoff.spec import Study
-from bakeoff.stats.stopping import Decision, Progress
 
 
 class _Search:
     record: type[spec.Question] = Search
-
-    def decide(self, progress: Progress) -> Decision:
-        return search_decision(progress)
+    decide = staticmethod(search_decision)
 
     def conclude(self, context: Context) -> Conclusion:
         found = sections.bisected(context)

@@ -3,7 +3,7 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -34,19 +34,16 @@ def version_text(version: Version) -> str:
 
 @dataclass(frozen=True)
 class VersionRange:
-    """Versions from `since` up to but not including `until`. None leaves an end open."""
+    """Versions from `since` up to but not including `until`. None leaves an end open; until () is never."""
 
     since: Version | None = None
     until: Version | None = None
-    never: bool = False
 
-    def __contains__(self, version: object) -> bool:
-        if self.never or not isinstance(version, tuple):
-            return False
+    def __contains__(self, version: Version) -> bool:
         return (self.since is None or version >= self.since) and (self.until is None or version < self.until)
 
     def __str__(self) -> str:
-        if self.never:
+        if self.until == ():
             return "never"
         since = f"from {version_text(self.since)}" if self.since else ""
         until = f"before {version_text(self.until)}" if self.until else ""
@@ -56,7 +53,7 @@ class VersionRange:
 def parse_range(text: str | None) -> VersionRange:
     """Parse `5.6.4-`, `-8.0`, `5.5.7-9.0` or `*`; None or an empty text is never."""
     if not text:
-        return VersionRange(never=True)
+        return VersionRange(until=())
     if text == "*":
         return VersionRange()
     since, dash, until = text.partition("-")
@@ -99,7 +96,6 @@ class Layout:
     plugin_dir: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     base_options: tuple[str, ...] = ()
-    own_loader: bool = False
 
     @property
     def daemon(self) -> Path:
@@ -249,10 +245,11 @@ class Catalog(Frozen):
         wanted = parse_version(spec.version) if spec.version else ()
         found = [entry for entry in of_flavour if entry.numbers[: len(wanted)] == wanted]
         if not found:
-            near_names = ", ".join(_nearest_names(of_flavour, wanted))
+            names = [f"{entry.flavour}:{entry.version}" for entry in of_flavour]
+            similar = difflib.get_close_matches(f"{spec.flavour}:{spec.version}", names, n=4, cutoff=0)
             raise SpecError(
                 f"server {spec.flavour}:{spec.version} is not in the catalogue.",
-                hint=f"Similar: {near_names}. Or use your own: path:DIR, tarball:FILE.",
+                hint=f"Similar: {', '.join(similar)}. Or use your own: path:DIR, tarball:FILE.",
             )
         series = max(entry.numbers[:2] for entry in found)
         found = [entry for entry in found if entry.numbers[:2] == series]
@@ -264,15 +261,6 @@ class Catalog(Frozen):
 
     def range_of(self, capability: str, family: str) -> VersionRange:
         return {each.name: each for each in self.capabilities}[capability].range_for(family)
-
-
-def _nearest_names(entries: Iterable[Entry], wanted: Version) -> list[str]:
-    padded = (*wanted, 0, 0, 0)
-
-    def distance(entry: Entry) -> tuple[int, ...]:
-        return tuple(abs(a - b) for a, b in zip(entry.numbers, padded, strict=False))
-
-    return [f"{entry.flavour}:{entry.version}" for entry in sorted(entries, key=distance)[:4]]
 
 
 def _read(text: str, where: str) -> Catalog:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bakeoff.errors import HostError, ServerError
+from bakeoff.files import sync_file_system
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.docker import kill, prepare
 from bakeoff.servers.fetch import Progress, no_progress
@@ -159,15 +160,12 @@ def _bootstrap_sql(installation: Installation) -> bytes:
 def copy_tree(source: Path, target: Path, what_for: str) -> None:
     """Copy the data of a stopped server with owners, modes and times. On failure `target` is removed."""
     try:
-        for command in (
-            ["cp", "--archive", "--reflink=auto", "--no-target-directory", str(source), str(target)],
-            ["sync", "--file-system", str(target)],
-        ):
-            done = run_as_us([shutil.which(command[0]) or f"/bin/{command[0]}", *command[1:]])
-            if done.returncode:
-                raise HostError(
-                    f"{what_for}: copying failed: {last_line(done.stderr)}", hint="Free some space: bakeoff server rm"
-                )
+        cp = shutil.which("cp") or "/bin/cp"
+        done = run_as_us([cp, "--archive", "--reflink=auto", "--no-target-directory", str(source), str(target)])
+        if done.returncode:
+            why = f"{what_for}: copying failed: {last_line(done.stderr)}"
+            raise HostError(why, hint="Free some space: bakeoff server rm")
+        sync_file_system(target)
     except BaseException:
         shutil.rmtree(target, ignore_errors=True)
         raise

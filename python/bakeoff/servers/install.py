@@ -53,10 +53,7 @@ from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
 RECORD_FORMAT = 3
-_DAEMONS = (
-    "bin/mariadbd", "bin/mysqld", "sbin/mariadbd", "sbin/mysqld", "libexec/mariadbd", "libexec/mysqld",
-    "mysqld", "mariadbd",
-)  # fmt: skip
+_DAEMONS = [f"{folder}{name}" for folder in ("bin/", "sbin/", "libexec/", "") for name in ("mariadbd", "mysqld")]
 _SHARES = ("share", "share/mysql", "share/mariadb", "share/percona-server")
 _PLUGINS = (
     "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin", "lib64/plugin", "lib/mariadb/plugin",
@@ -115,7 +112,6 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
         plugin_dir=plugin_dir,
         environment=environment,
         base_options=tuple(options),
-        own_loader=loader is not None,
     )
 
 
@@ -203,8 +199,6 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
         record = _recorded(home, source)
         if record is None:
             _fetch_and_unpack(entry, home, progress)
-        elif record["format"] != RECORD_FORMAT:  # written by an older bakeoff
-            _write_record(entry, home, record["files"])
         record = _recorded(home, source)
         assert record is not None
         share(_in_use(home))
@@ -287,7 +281,7 @@ def _recorded(home: Path, source: str = "") -> dict[str, Any] | None:
         record: dict[str, Any] = json.loads((home / RECORD).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return record if source in ("", record.get("source")) and "format" in record else None
+    return record if source in ("", record.get("source")) and record.get("format") == RECORD_FORMAT else None
 
 
 def _tarball_entry(spec: ServerSpec) -> Entry:

@@ -5,6 +5,7 @@ Servers run as an account without privileges, which must be able to reach the ca
 """
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -16,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from bakeoff.errors import HostError
+from bakeoff.files import write_atomically
 from bakeoff.servers.process import ProcessId
 
 OWNER_FILE = "owner.json"
@@ -184,8 +185,8 @@ class Owner:
         assert process is not None
         return cls(boot_id(), process, servers, kept_for)
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def write(self, folder: Path) -> None:
+        write_atomically(folder / OWNER_FILE, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, folder: Path) -> "Owner | None":

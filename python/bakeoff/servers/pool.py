@@ -7,7 +7,6 @@
 If bakeoff is killed, the kernel kills its servers, and the next pool removes the folders of dead owners.
 """
 
-import json
 import os
 import secrets
 import shlex
@@ -29,7 +28,6 @@ from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.install import install
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.paths import (
-    OWNER_FILE,
     RUNTIME_ROOT,
     Owner,
     bytes_on_disk,
@@ -174,7 +172,7 @@ class ServerPool:
         share(folder.name)
         if not folder.exists():
             self._make_closed(folder)
-        _write_owner(folder, Owner.current((), kept_for=str(run)))
+        Owner.current((), kept_for=str(run)).write(folder)
         return folder
 
     def start_all(self, instances: Iterable[Instance]) -> None:
@@ -224,7 +222,7 @@ class ServerPool:
     def _record(self) -> None:
         owner = Owner.current(tuple(self._processes))
         for folder in (self.runtime, self.work):
-            _write_owner(folder, owner)
+            owner.write(folder)
 
     def _remove_all(self) -> None:
         for instance in self._instances:
@@ -235,12 +233,6 @@ class ServerPool:
             if folder != Path():
                 shutil.rmtree(folder, ignore_errors=True)
                 remove_lock(folder.name)
-
-
-def _write_owner(folder: Path, owner: Owner) -> None:
-    temporary = folder / f"{OWNER_FILE}.part"
-    temporary.write_text(json.dumps(owner.as_json()), "utf-8")
-    temporary.rename(folder / OWNER_FILE)
 
 
 @dataclass(frozen=True)

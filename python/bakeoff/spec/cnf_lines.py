@@ -10,7 +10,6 @@ from bakeoff.files import expanded, from_here
 _LEVELS_MAX = 10  # mysqld skips deeper files
 _BLANKS = " \t\n\v\f\r"
 _NOT_UTF_8 = re.compile(r"[\udc80-\udcff]")
-_BYTE_ORDER_MARK = "\ufeff"
 _COMMENT = re.compile(r"""((?:"(?:\\.|[^"\\])*(?:"|$)|'(?:\\.|[^'\\])*(?:'|$)|[^"'#])*)#.*""")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 
@@ -47,17 +46,12 @@ def read_cnf_text(file: Path) -> CnfText:
 
 def _read_into(found: CnfText, path: Path, shown: str, level: int) -> None:
     try:
-        content = path.read_bytes()
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as problem:
         raise SpecError(f"cnf file {shown} cannot be read: {problem.strerror}.") from None
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise SpecError(f"cnf file {shown} cannot be read: it is UTF-16 text.", hint="Save it as UTF-8.")
-    text = content.decode("utf-8", "surrogateescape")
-    if text.startswith(_BYTE_ORDER_MARK):
-        found.problems.append(SpecError(f"{shown}:1: the file begins with a byte order mark.", hint="Remove it."))
     group = None
     # Not `splitlines`: it also splits at characters such as U+2028, which a comment may hold.
-    for number, raw in enumerate(text.removeprefix(_BYTE_ORDER_MARK).split("\n"), start=1):
+    for number, raw in enumerate(text.split("\n"), start=1):
         line, place = raw.strip(_BLANKS), f"{shown}:{number}"
         if not line or line[0] in "#;":
             continue
@@ -67,7 +61,8 @@ def _read_into(found: CnfText, path: Path, shown: str, level: int) -> None:
             if group is None:
                 group = ""  # say it once
                 wrong = f"{place}: an option before the first [group]."
-                found.problems.append(SpecError(wrong, hint="Begin the file with [mysqld]."))
+                hint = "Begin the file with [mysqld], in UTF-8 without a byte order mark."
+                found.problems.append(SpecError(wrong, hint=hint))
             found.lines.append(CnfLine(place, group, *parse_option(line)))
         elif "]" in line:
             group = line[1:].partition("]")[0].rstrip(_BLANKS)

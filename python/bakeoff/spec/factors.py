@@ -2,8 +2,10 @@
 
 import difflib
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
@@ -11,36 +13,11 @@ from bakeoff.spec.server_name import ServerSpec, is_limit, is_url, parse_server,
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes, parse_rows
 
-# Contents of texts (setting `content`). The engine makes the characters (crates/script); these tables say, before
-# anything is loaded, which character sets can store and send them.
-_ASCII = ("digits", "ascii", "text", "prefix", "uuid", "hash")
-_FULL_UNICODE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
-_BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
-# Checked by a test against Python's codecs, with the alphabets of the engine.
-_HOLD: dict[str, frozenset[str]] = {
-    "latin": frozenset({"latin1", "cp850", "ujis", "eucjpms"}),
-    "cyrillic": frozenset(
-        {"cp1251", "cp866", "koi8r", "koi8u", "sjis", "cp932", "ujis", "eucjpms", "gb2312", "gbk", "euckr"}
-    ),
-    "japanese": frozenset({"sjis", "cp932", "ujis", "eucjpms", "gbk"}),
-    "chinese": frozenset({"gb2312", "gbk"}),
-    "emoji": frozenset(),
-}
-CONTENTS = (*_ASCII, *_HOLD)
-CHARSETS = (
-    "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
-    "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
-    "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis",
-    "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
-)  # fmt: skip
-_NOT_FOR_CLIENTS = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
-# What the engine can encode, by the connection's character set; ASCII contents in any other.
-_ENCODABLE: dict[str, frozenset[str]] = {
-    "utf8mb4": frozenset(CONTENTS),
-    "utf8": frozenset(CONTENTS) - {"emoji"},
-    "utf8mb3": frozenset(CONTENTS) - {"emoji"},
-    "latin1": frozenset({*_ASCII, "latin"}),
-}
+_DATA = tomllib.loads(files("bakeoff.spec").joinpath("settings.toml").read_text("utf-8"))
+_STORED: dict[str, list[str]] = _DATA["stored"]
+CONTENTS: tuple[str, ...] = (*_DATA["content"]["ascii"], *_DATA["content"]["other"])
+CHARSETS: tuple[str, ...] = tuple(_DATA["charsets"]["known"])
+_NOT_FOR_CLIENTS: list[str] = _DATA["charsets"]["not_for_clients"]
 _CHAR_MAX = 255
 _DEFAULTS: dict[str, OptionValue] = {"text_length": 119, "column_length": 120, "column_type": "char"}
 
@@ -71,9 +48,9 @@ def check_charset(name: str, level: str) -> None:
 
 
 def holds(charset: str, content: str) -> bool:
-    if content in _ASCII or charset in _FULL_UNICODE:
+    if content in _DATA["content"]["ascii"] or charset in _STORED["all"]:
         return True
-    return charset in _HOLD.get(content, ()) or (charset in _BASIC_PLANE and content != "emoji")
+    return charset in _STORED.get(content, ()) or (charset in _STORED["all_but_emoji"] and content != "emoji")
 
 
 def client_charset(charset: str) -> str:
@@ -118,7 +95,7 @@ def check_texts(data: Data, connection: Connection) -> None:
             field=("data", "options", "content"),
         )
     spoken = spoken_charset(connection) or (charset and client_charset(charset))
-    if spoken is not None and content not in _ENCODABLE.get(spoken, _ASCII):
+    if spoken is not None and content not in (*_DATA["content"]["ascii"], *_DATA["sent"].get(spoken, ())):
         raise SpecError(
             f"content {content} cannot be sent over a connection in {spoken}.",
             hint="Write connection_charset: utf8mb4.",
@@ -130,45 +107,10 @@ _NO_PASSWORD = "a password does not belong in a study file."
 _PASSWORD_HINT = "Leave it out and set MYSQL_PWD, or use ~/.my.cnf."
 
 DEFAULT = "default"
-_DATA_FIELDS = (
-    "charset", "collation", "table_charset", "table_collation", "column_charset", "column_collation", "engine",
-)  # fmt: skip
-_SCRIPT_OPTIONS = ("content", "compressibility", "text_length", "column_type", "column_length")
-_CONNECTION_FIELDS = ("prepare_mode", "transport", "tls")
-
-# The field of an arm that each setting sets.
-_FIELDS: dict[str, KeyPath] = {
-    "server": ("server",),
-    "page_size": ("server", "options", "innodb_page_size"),
-    "buffer_pool": ("server", "options", "innodb_buffer_pool_size"),
-    "server_charset": ("server", "options", "character_set_server"),
-    "server_collation": ("server", "options", "collation_server"),
-    "preload": ("server", "env", "LD_PRELOAD"),
-    "data": ("data", "source"),
-    "rows": ("data", "options", "table_size"),
-    "table_options": ("data", "table_options"),
-    "row_format": ("data", "table_options", "row_format"),
-    "key_block_size": ("data", "table_options", "key_block_size"),
-    "page_compression": ("data", "table_options", "compression"),
-    **{name: ("data", name) for name in _DATA_FIELDS},
-    **{name: ("data", "options", name) for name in _SCRIPT_OPTIONS},
-    **{f"connection_{name}": ("connection", name) for name in ("charset", "collation")},
-    **{name: ("connection", name) for name in _CONNECTION_FIELDS},
-}
-# Settings that continue with any name after the point.
-_OPEN: dict[str, KeyPath] = {
-    "option": ("server", "options"), "env": ("server", "env"), "script": ("data", "options"),
-}  # fmt: skip
+_FIELDS: dict[str, KeyPath] = {name: tuple(path) for name, path in _DATA["fields"].items()}
+_OPEN: dict[str, KeyPath] = {name: tuple(path) for name, path in _DATA["open"].items()}
 _PARTS = {"server": Part.SERVER, "data": Part.DATA, "connection": Part.CLIENT}
-_WORDS: dict[str, tuple[str, ...]] = {
-    **CONNECTION_WORDS,
-    "row_format": ("dynamic", "compact", "redundant", "compressed", "fixed", "page"),
-    "key_block_size": ("1", "2", "4", "8", "16"),
-    "page_compression": ("none", "zlib", "lz4"),
-    "content": CONTENTS,
-    "column_type": ("char", "varchar"),
-    "page_size": ("4k", "8k", "16k", "32k", "64k", "4096", "8192", "16384", "32768", "65536"),
-}
+_WORDS: dict[str, tuple[str, ...]] = {**CONNECTION_WORDS, **_DATA["words"], "content": CONTENTS}
 _LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes in the 65,535 bytes of a row
 _COLLATIONS = ("collation", "table_collation", "column_collation")
 _SAID_BY_DUMPS = (

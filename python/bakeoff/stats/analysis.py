@@ -14,7 +14,7 @@ from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.diagnostics import long_waits, stalls, two_states, windows
+from bakeoff.stats.diagnostics import two_states, windows
 from bakeoff.stats.differences import Changes, changes_flag, differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, FlagKind, Stop
@@ -25,8 +25,7 @@ from bakeoff.stats.verdict import AnalysisContext, compare
 CONTROL_ALPHA = 0.01  # error share of the control's interval, over all cells together
 
 _UNTRUSTED = Flag(
-    kind=FlagKind.UNTRUSTED,
-    text="the baseline differed from its own control; do not rely on anything here.",
+    kind=FlagKind.UNTRUSTED, text="the baseline differed from its own control; do not rely on anything here."
 )
 
 
@@ -54,7 +53,6 @@ def analyse(
     settings = run.undeclared
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
-    still = {} if ended is Stop.RUNNING else stalls(sums, stacked(run.waits, "epoch"))
     changed = {(cell, arm): changes_flag(arm, found) for (cell, arm), found in run.changes.items()}
     comparisons = []
     for comparison in compare(pairs, plan, context):
@@ -62,7 +60,7 @@ def analyse(
             _UNTRUSTED if trusted is False else None,
             *(
                 found.get((comparison.cell, arm))
-                for found in (changed, states, still)
+                for found in (changed, states)
                 for arm in (comparison.contender, comparison.baseline)
             ),
             settings_flag(settings.get(comparison.contender, {})),
@@ -189,11 +187,11 @@ class Reduced:
     history: list[EpochEstimates] = field(default_factory=list)
     epochs: list[EpochData] = field(default_factory=list)
     sums: list[Frame] = field(default_factory=list)
-    waits: list[Frame] = field(default_factory=list)
     windows: list[Frame] = field(default_factory=list)
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
+    _compared: set[int] = field(default_factory=set)
 
     def add(self, epoch: EpochData, study: Study) -> None:
         if not epoch.valid:
@@ -201,7 +199,6 @@ class Reduced:
             return
         if len(epoch.slices):
             self.sums.append(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
-            self.waits.append(long_waits(epoch))
             self.windows.append(windows(epoch.slices).with_columns(host=epoch.host))
         self._compare(epoch.variables, study)
         for arm, cells in epoch.changes.items():
@@ -219,6 +216,10 @@ class Reduced:
             theirs = variables.get(arm.name)
             if not base or not theirs:
                 continue
+            fingerprint = hash((arm.name, frozenset(base.items()), frozenset(theirs.items())))
+            if fingerprint in self._compared:  # comparing takes some milliseconds
+                continue
+            self._compared.add(fingerprint)
             if differing := undeclared(differences(base, theirs, study, arm)):
                 self.undeclared.setdefault(arm.name, {}).update(differing)
 

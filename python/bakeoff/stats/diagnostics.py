@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.results import EpochData
 from bakeoff.results.frame import Frame
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate, with_rates
@@ -183,44 +182,6 @@ def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
     arms = sorted({arm for found in blocks.values() for arm in found})
     whole = [found for found in blocks.values() if len(found) == len(arms)]
     return {arm: [fmean(found[arm]) - fmean(found[arms[0]]) for found in whole] for arm in arms[1:]}
-
-
-_STALL_NS = 1_000_000_000
-_BUSY_MIN = 0.1  # CPUs: a server that usually takes fewer may just be idle
-
-
-def long_waits(epoch: EpochData) -> Frame:
-    """Return the slices in which an event, or the whole slice, took as long as a stall."""
-    slices = epoch.slices
-    waited_ns = np.where(slices["events"] > 0, slices.get("latency_max_ns", 0), slices["length_ns"])
-    slices = slices.with_columns(
-        epoch=epoch.epoch, waited_ns=waited_ns, server_cpu_ns=slices.get("server_cpu_ns", np.nan)
-    )
-    return slices.select("cell", "arm", "epoch", "length_ns", "server_cpu_ns", "waited_ns").rows(waited_ns >= _STALL_NS)
-
-
-def stalls(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
-    """Flag servers, by (cell, arm), that neither answered nor used their usual CPU for a second or more."""
-    if not len(waits):
-        return {}
-    arms = sums.by("cell", "arm")
-    keys = [*zip(waits["cell"], waits["arm"], strict=True)]
-    usual, typical_ns = (arms.by_key(arms.median(sums[name])) for name in ("server_cpus", "slice_ns"))
-    slices = waits.with_columns(usual=[usual[key] for key in keys], typical_ns=[typical_ns[key] for key in keys])
-    slices = slices.rows(slices["usual"] >= _BUSY_MIN)
-    # If a slice took more CPU time than usual, one event ran beside idle connections, on one CPU at most.
-    all_at_work_ns = np.fmin(slices["server_cpu_ns"], slices["usual"] * slices["typical_ns"])
-    alone_ns = (slices["server_cpu_ns"] - all_at_work_ns) / np.fmin(slices["usual"], 1.0)
-    rested = np.fmin(slices["length_ns"] - all_at_work_ns / slices["usual"] - alone_ns, slices["waited_ns"])
-    found = slices.with_columns(rested_ns=rested).rows(rested >= _STALL_NS).sort("rested_ns")
-    return {
-        (cell, arm): _unstable(
-            f"the server of arm {arm} stalled for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
-            f"{longest['epoch'][-1]} ({len(longest)} such slices in all), without CPU time or an answer: it was "
-            "stopped from outside, or waited for its disk."
-        )
-        for (cell, arm), longest in found.by("cell", "arm").frames().items()
-    }
 
 
 _WINDOW_S = 0.5

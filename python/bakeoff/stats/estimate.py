@@ -35,7 +35,6 @@ class PairEstimate:
     value: float  # D_e; not finite if an arm completed nothing in the whole epoch
     trimmed: float  # 20% trimmed mean over half blocks: the ratio without rare stalls and bursts
     blocks: int
-    cut: int  # blocks left out because a crash or a `cancel` shortened them
     variance_of_mean: float | None  # the part of the variance of `value` from within the epoch; None below 3 blocks
     seconds: float  # measured wall seconds of the cell, all arms
     slice_s: float  # median length of a slice, drain included
@@ -72,8 +71,7 @@ def by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], li
 
 
 def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
-    whole, cut = _whole_blocks(epoch.slices)
-    slices = with_rates(whole)
+    slices = with_rates(_whole_blocks(epoch.slices))
     rates = _rates(slices, "cell", "arm")
     halves = _rates(_with_half(slices), "cell", "arm", "half")
     contrasts = _contrasts(slices, baseline)
@@ -95,7 +93,6 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
                 value=log_ratio(rates[cell, arm], rates[cell, baseline]),
                 trimmed=trimmed_mean(halves_of_blocks),
                 blocks=blocks.size,
-                cut=cut.get(cell, 0),
                 variance_of_mean=variance_of_mean(blocks),
                 seconds=wall_s[cell],
                 slice_s=slice_s[cell],
@@ -165,13 +162,14 @@ def _lag_one(values: NDArray[np.float64]) -> float:
     return float(centred[1:] @ centred[:-1]) / total if total > 0 else 0.0
 
 
-def _whole_blocks(slices: Frame) -> tuple[Frame, dict[str, int]]:
+def _whole_blocks(slices: Frame) -> Frame:
+    """Leave out blocks that a crash or a `cancel` shortened."""
     turns = slices.by(*_KEYS)
     blocks = turns.keys.by("cell", "block")
     cells = blocks.keys.by("cell")
     arms, fewest, most = blocks.count, blocks.min(turns.count), blocks.max(turns.count)
     whole = (fewest == cells.max(most)[cells.ids]) & (arms == cells.max(arms)[cells.ids])
-    return slices.rows(whole[blocks.ids][turns.ids]), cells.by_key(cells.sum(~whole))
+    return slices.rows(whole[blocks.ids][turns.ids])
 
 
 def _rates(slices: Frame, *keys: str) -> dict[Any, float]:

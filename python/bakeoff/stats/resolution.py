@@ -67,6 +67,7 @@ def components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | Non
 def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: Frame) -> NoiseCard:
     """Make the noise card from the first valid epochs, without lines for fewer than two."""
     lines = []
+    epochs_in = {minutes: int((minutes * 60 - plan.load_s) / plan.epoch_s) for minutes in MINUTES}
     for (cell, contender), pairs in by_comparison(history).items():
         values = [pair.value for pair in pairs]
         if len(values) < 2 or not all(map(math.isfinite, values)):
@@ -81,17 +82,17 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
                 sd_epoch=sd,
                 sd_within=sd_within,
                 sd_restart=sd_restart,
-                expected={minutes: _expected(sd, minutes, plan) for minutes in MINUTES},
+                expected={
+                    minutes: iv.precision_half_width(sd, epochs) if epochs >= EPOCHS_MIN else None
+                    for minutes, epochs in epochs_in.items()
+                },
                 epochs_needed=iv.epochs_needed(sd, study.precision),
                 slice_ns=plan.cell(cell).slices.slice_ns,
                 placement=plan.cell(cell).placement,
             )
         )
     return NoiseCard(
-        epochs=len(history),
-        lines=tuple(lines),
-        steal_share=steal_share(slices),
-        seconds_per_cell=plan.seconds_per_cell,
+        epochs=len(history), lines=tuple(lines), steal_share=steal_share(slices), seconds_per_cell=plan.seconds_per_cell
     )
 
 
@@ -126,11 +127,6 @@ def steal_share(slices: Frame) -> float | None:
     sums = {name: int(slices.get(name, 0).sum()) for name in fields}
     total = sum(sums.values())
     return sums["host_steal_ns"] / total if total > 0 else None
-
-
-def _expected(sd: float, minutes: int, plan: Plan) -> float | None:
-    epochs = int((minutes * 60 - plan.load_s) / plan.epoch_s)
-    return iv.precision_half_width(sd, epochs) if epochs >= EPOCHS_MIN else None
 
 
 def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None:

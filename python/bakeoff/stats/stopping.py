@@ -9,7 +9,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from bakeoff import features, spec
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Arm, Study
@@ -46,12 +48,7 @@ def family_size(study: Study, cells: int) -> int:
 
 
 def stop_state(
-    values: Sequence[float],
-    hosts: Sequence[str] = (),
-    *,
-    precision: float,
-    family: int,
-    reference: float = 0.0,
+    values: Sequence[float], hosts: Sequence[str] = (), *, precision: float, family: int, reference: float = 0.0
 ) -> Stop:
     """Return PRECISE, DECISIVE or RUNNING for one comparison; RUNNING if a value is not finite."""
     n = len(values)
@@ -124,12 +121,7 @@ def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"
         stop = Stop.BUDGET
     left = _most([state.epochs_left for state in open_states if not state.is_control])
     more_s = None if left is None else min(left * next_s, max(study.budget_s - elapsed_s, 0.0))
-    return Decision(
-        stop=stop,
-        settled=settled,
-        more_s=0.0 if stop is not Stop.RUNNING else more_s,
-        share=share,
-    )
+    return Decision(stop=stop, settled=settled, more_s=0.0 if stop is not Stop.RUNNING else more_s, share=share)
 
 
 @dataclass(frozen=True)
@@ -192,3 +184,26 @@ def _overall(states: Sequence[ComparisonState], *, going_on: bool, aborted: bool
 def _most(numbers: Sequence[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return max(known) if known and len(known) == len(numbers) else None
+
+
+class Rule(Protocol):
+    """The part of a question that measuring needs; see `bakeoff.report.context` for the rest."""
+
+    @property
+    def record(self) -> type[spec.Question]: ...
+
+    def decide(self, progress: Progress) -> Decision:
+        """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again."""
+
+
+class VerdictRule:
+    record: type[spec.Question] = spec.Question
+
+    def decide(self, progress: Progress) -> Decision:
+        return decide(progress)
+
+
+def rule_of(study: Study) -> Rule:
+    module = features.part(study.question.kind, "question")
+    rule: Rule = module.QUESTION if module else VerdictRule()
+    return rule

@@ -46,8 +46,7 @@ def arm_sums(slices: Frame) -> Frame:
     slices = slices.with_columns(errors=np.array([errors[text] for text in texts], dtype=np.int64))
     counted = {name: by.sum(slices.get(name, 0)) for name in _SUMMED}
     of_server = {name: by.sum(slices.get(name, np.nan)) for name in _SERVER}
-    cpus = by.median(slices.get("server_cpu_ns", np.nan) / slices["length_ns"])
-    return by.keys.with_columns(**counted, **of_server, server_cpus=cpus, slice_ns=by.median(slices["length_ns"]))
+    return by.keys.with_columns(**counted, **of_server)
 
 
 def arm_summaries(sums: Frame, histograms: Iterable[Mapping[str, Any]]) -> tuple[ArmSummary, ...]:

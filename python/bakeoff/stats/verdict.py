@@ -29,7 +29,6 @@ from bakeoff.stats.stopping import stop_of
 from bakeoff.units import at_least_text, format_duration, format_rate, percent_text, ratio_text
 
 _SHAPE_EPOCHS_A_HOST = 3
-_WITHIN_REACH_S = 86_400.0
 SHORTFALL = 0.1  # in an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short
 
 
@@ -260,7 +259,6 @@ def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -
         has_target=study.has_target,
         equivalence=study.equivalence,
         detectable=iv.minimal_detectable_effect(*found[1:], family=context.family, anytime=stop.anytime_only),
-        sd=iv.standard_deviation(sample.values),
         more_epochs=more_epochs,
         more_s=None if more_epochs is None else more_epochs * context.epoch_s,
         obstacle=sample.obstacle,
@@ -321,7 +319,6 @@ class Case:
     has_target: bool
     equivalence: float
     detectable: float  # minimal detectable effect; infinite if unknown
-    sd: float
     more_epochs: int | None
     more_s: float | None
     obstacle: Obstacle | None = None
@@ -441,10 +438,6 @@ def _more(case: Case) -> str:
         return f" {target} takes more hosts than these {case.hosts}, however many epochs they measure."
     if not case.has_target or not case.more_epochs:
         return ""
-    if case.more_s is not None and case.more_s > _WITHIN_REACH_S:
-        return (
-            f" {target} is not within reach on this machine: ratios differ by {percent_text(case.sd)} between restarts."
-        )
     minutes = "" if case.more_s is None else f" (about {format_duration(case.more_s)})"
     restarts = "1 more restart" if case.more_epochs == 1 else f"{case.more_epochs} more restarts"
     return f" {target} would take about {restarts}{minutes}."
