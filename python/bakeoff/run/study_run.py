@@ -51,13 +51,11 @@ class Hosts(Protocol):
 
 
 class Joining(Protocol):
-    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms.
+    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms."""
 
-    `with_arm` installs the study's last arm. `load` loads what arms lack of a build, and returns why one cannot be
-    loaded, and seconds of repeated loads.
-    """
+    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools: ...  # installs the study's last arm
 
-    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools: ...
+    # Loads what arms lack of a build; returns why one cannot be loaded, and seconds of repeated loads.
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]: ...
 
 
