@@ -210,7 +210,6 @@ def saying(facts):
         ({"connection": "203.0.113.9 1 10.0.0.1 22"}, "ssh reaches it from 203.0.113.9, at which no server of this"),
         ({"connection": "fe80::1%eth0 1 fe80::2 22"}, "ssh reaches it from fe80::1%eth0, at which no server of this"),
         ({"connection": ""}, "ssh reaches it from an unknown address"),
-        ({"cache": ""}, "its shell does not run commands. Use an account with sh."),
     ],
 )
 def test_an_unfit_host_is_refused_before_anything_is_copied(tmp_path, monkeypatch, changed, words):

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.engine import Engine
-from bakeoff.engine_messages import Translated
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
@@ -113,7 +112,11 @@ def load_dump(
             error.hint = "The dump was read up to there; nothing of it is kept."
         raise
     found.names.update(marks.names | found.names)
-    _note(found, label, listener)
+    if said := dumps.as_loaded(label, found.names):
+        listener.note(f"{said}, because it does not know them. {dumps.TEXTS_DIFFER}")
+    if found.left_out:
+        what = ", ".join(f"{reason} ({count})" for reason, count in found.left_out.items())
+        listener.note(f"{label}: statements of the dump that were left out: {what}")
     return Loaded(databases=databases_of(server), translated=found.names)
 
 
@@ -137,14 +140,6 @@ def require_database(study: Study, source: str, there: Sequence[str]) -> None:
             hint=f"Write --database {(*there, 'NAME')[0]} (`database:` in a study file).",
             field=("database",),
         )
-
-
-def _note(found: Translated, label: str, listener: Listener) -> None:
-    if said := dumps.as_loaded(label, found.names):
-        listener.note(f"{said}, because it does not know them. {dumps.TEXTS_DIFFER}")
-    if found.left_out:
-        what = ", ".join(f"{reason} ({count})" for reason, count in found.left_out.items())
-        listener.note(f"{label}: statements of the dump that were left out: {what}")
 
 
 _INSERT_BYTES = 256 * 1024
