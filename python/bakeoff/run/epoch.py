@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -397,13 +397,13 @@ def run_epoch(order: EpochOrder, tools: EpochTools, run: RunDirectory, *, failur
     return _Running(order, tools, run).run(failure)
 
 
+@dataclass
 class _Running:
-    def __init__(self, order: EpochOrder, tools: EpochTools, run: RunDirectory) -> None:
-        self.order = order
-        self.tools = tools
-        self.directory = run
-        self.made: Plan | None = None
-        self.begin = time.monotonic() - order.used_s
+    order: EpochOrder
+    tools: EpochTools
+    directory: RunDirectory
+    made: Plan | None = None
+    begin: float = field(default_factory=time.monotonic)
 
     def run(self, reason: str) -> EpochDone | None:
         tools, draft = self.tools, self.order.draft
@@ -458,7 +458,7 @@ class _Running:
         # The pilot's phase holds only its warm-up so far, which takes as long as an epoch's own.
         begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "readiness", "pilot"))
         pilots = self._pilot(epoch, first)
-        elapsed_s = time.monotonic() - self.begin
+        elapsed_s = self.order.used_s + time.monotonic() - self.begin
         plan = plan_after_pilot(first, self.tools.study, pilots, begun_s=begun_s, elapsed_s=elapsed_s)
         self.directory.write_json("plan.json", plan)
         if not plan.fits:

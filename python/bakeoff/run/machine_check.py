@@ -12,7 +12,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -329,16 +329,15 @@ def _duel_of_one_server(
 def _folder_of_a_test_run() -> Iterator[str]:
     """Yield a folder that is kept if the run fails, because the message names files in it."""
     folder = tempfile.mkdtemp(prefix="bakeoff-doctor-")
+    kept = False
     try:
         yield folder
     except Exception:
-        with suppress(OSError):  # it is removed if it is empty
-            Path(folder).rmdir()
+        kept = any(Path(folder).iterdir())
         raise
-    except KeyboardInterrupt:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(study: Study, folder: str, listener: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
