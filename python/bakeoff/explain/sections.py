@@ -182,7 +182,8 @@ def plans_section(context: Context) -> Section | None:
     epochs = explained.recorded(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
     by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
     parts: list[Section | Prose | None] = [*explained.notes(PLANS)]
-    for cell, baseline, contender in explained.pairs:
+    for pair in explained.pairs:
+        cell, baseline, contender = pair
         found = [cells[cell] for cells in by_cell if cell in cells]
         arms = {baseline, contender}
         known = [each for each in found if all(arms <= own.plans.keys() for own in each.statements.values())]
@@ -193,7 +194,7 @@ def plans_section(context: Context) -> Section | None:
         left = len(recorded) - len(statements)
         unexplained = f" One server cannot explain {numbers.counted(left, 'statement')}." if left else ""
         other = [each for each in statements if _differ(each, baseline, contender)]
-        where = _where(context, cell, baseline, contender)
+        where = flame.title_of(context, pair)
         if not other:
             same = f" {numbers.counted(len(statements), 'statement')}, no plan differs." if statements else ""
             if same or unexplained:
@@ -244,7 +245,7 @@ def waits_section(context: Context) -> Section | None:
 
 
 def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> list[Table | Fold | Prose | None]:
-    where = _where(context, *pair)
+    where = flame.title_of(context, pair)
     if not found:
         return [Prose(text=f"{where}: no waits.")]
 
@@ -286,12 +287,6 @@ def _ratio(ratio: Estimate | str) -> Value:
     if isinstance(ratio, str):
         return Value(text=ratio)
     return Value(text=numbers.ratio_of(ratio), sub=numbers.interval(ratio.interval))
-
-
-def _where(context: Context, cell: str, baseline: str, contender: str) -> str:
-    labels = [] if baseline == context.analysis.baseline else [context.labels[baseline]]
-    labels += [context.labels[contender]] if labels or len(context.analysis.contenders) > 1 else []
-    return ", ".join([context.cell_title(cell), *reversed(labels)])
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
