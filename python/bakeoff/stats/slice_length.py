@@ -1,15 +1,12 @@
 """Choose the slice length of a cell from a short pilot: the length with the least noise for the time it takes.
 
-Short slices cancel slow noise because both arms see it, but spend more of the time on guards. The pilot measures at the
-shortest length that holds enough events; the other candidates are multiples of it. Each pilot slice's log throughput,
-less the mean of its arm, is one value of a noise series. Averaged over windows of length tau and combined as in a
-block, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
+Each pilot slice's log throughput, less the mean of its arm, is one value of a noise series. Averaged over windows of
+length tau and combined as in a block, q = (x1 - x2 - x3 + x4) / 2, it gives an Allan variance
 
     J(tau) = Var(q) * 4 (tau + g + r)      variance of a block's ratio times the seconds that the block takes
 
-with the guard g, and the time r between two slices. This is an Allan variance. A pilot of seconds knows J of the longer
-lengths only roughly, and misses later bursts, which hurt short slices least. So the shortest tau is taken whose J is
-within one standard error of the least (Breiman et al., Classification and Regression Trees, 1984, 3.4.3).
+with the guard g, and the time r between two slices. The shortest tau is taken whose J is within one standard error of
+the least (Breiman et al., Classification and Regression Trees, 1984, 3.4.3).
 """
 
 import math

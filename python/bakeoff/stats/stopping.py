@@ -1,8 +1,7 @@
 """The stopping rule of docs/reference/method.md as a pure function of the epochs so far.
 
 A comparison is PRECISE when its t interval is narrow enough, DECISIVE when the anytime-valid interval excludes the
-reference (a ratio of 1, or a gate's limit). It is then settled, and its contender is no longer measured in that cell. A
-cell is finished when all its comparisons are settled; the control is never waited for.
+reference. It is then settled, and its contender is no longer measured in that cell. The control is never waited for.
 """
 
 import math

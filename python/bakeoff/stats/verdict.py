@@ -157,8 +157,7 @@ def _adjusted(
 ) -> list[float | None]:
     """Adjust by Holm over the declared family; the control is outside it and keeps its own p.
 
-    A DECISIVE comparison has passed a separate test at 1% / M: it counts as rejected for the others (p = 0) and gets
-    its Bonferroni value. One that is decisive about a gate's limit alone counts as not rejected.
+    A DECISIVE comparison has passed a test at 1% / M: it counts as rejected for the others, with its Bonferroni value.
     """
     primary = [i for i, sample in enumerate(samples) if sample.contender != context.control]
     decisive = {i for i in primary if samples[i].stop is Stop.DECISIVE}
@@ -288,8 +287,7 @@ def _more_epochs(sample: _Sample, precision: float) -> int | None:
 def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
     """Whether neither arm fell short of an open loop's rate, on the mean over epochs.
 
-    A slice does not end before its last event, so the drain makes even an arm that keeps up look slower. By Little's
-    law its response time, and hence the drain, is at most threads over rate.
+    A slice does not end before its last event. By Little's law this drain is at most threads over rate.
     """
     drained = 1 + cell.threads / (rate_per_s * cell.slices.slice_ns / 1e9)
     least_per_s = (1 - SHORTFALL) * rate_per_s / drained
@@ -336,8 +334,7 @@ def enough(n: int, stop: Stop) -> bool:
 def may_claim(*, n: int, stop: Stop, p_adjusted: float | None, anytime_claim: bool) -> bool:
     """Whether a difference may be claimed.
 
-    PRECISE and BUDGET claim by Holm's p-value at 4 %, DECISIVE by its own interval, which is corrected already. A run
-    that may show only the anytime-valid interval claims by that at 5 % / M (`anytime_claim`).
+    PRECISE and BUDGET claim by Holm's p-value at 4%, DECISIVE by its own corrected interval, others by `anytime_claim`.
     """
     if not enough(n, stop):
         return False
