@@ -73,10 +73,12 @@ def choose_slice_length(pilot: Frame, *, cell: str, pilot_ns: int, ceiling_ns: i
         )
     rated = with_rates(usable)
     needed_ns = _needed_ns(rated)
-    residuals = _residuals(rated)
+    ordered = rated.sort("start_ns")
+    arms, steps_ns = ordered.by("arm"), np.diff(ordered["start_ns"])
+    residuals = ordered["log_rate"] - arms.mean(ordered["log_rate"])[arms.ids]
+    rest_ns = max(float(np.median(steps_ns)) - pilot_ns - guard_ns(pilot_ns), 0.0) if steps_ns.size else 0.0
     longest_ns = min(ceiling_ns, LONGEST_NS)
     lengths = [length for factor in MULTIPLES if (length := factor * pilot_ns) <= longest_ns] or [longest_ns]
-    rest_ns = _rest_ns(rated, pilot_ns)
     curve = [_point(residuals, pilot_ns, length, needed_ns, rest_ns) for length in lengths]
     known = [(point.j_s, point) for point in curve if point.allowed and point.j_s is not None]
     if known:
@@ -119,11 +121,6 @@ def pilot_slice_ns(warm_up: Frame) -> int:
     return max(SLICE_MIN_NS, math.ceil(min(needed_ns, _PILOT_MAX_NS) / _MS) * _MS)
 
 
-def _rest_ns(rated: Frame, pilot_ns: int) -> float:
-    steps_ns = np.diff(np.sort(rated["start_ns"]))
-    return max(float(np.median(steps_ns)) - pilot_ns - guard_ns(pilot_ns), 0.0) if steps_ns.size else 0.0
-
-
 def _needed_ns(rated: Frame) -> float:
     """Shortest slice with 5 mean latencies and 20 completions of the slowest arm; 2 s suffice for the latter."""
     worst = 0.0
@@ -135,12 +132,6 @@ def _needed_ns(rated: Frame) -> float:
         completions_ns = min(_EVENTS_MIN * seconds / events * 1e9, 2e9)
         worst = max(worst, LATENCIES_MIN * latency_ns, completions_ns)
     return worst
-
-
-def _residuals(rated: Frame) -> NDArray[np.float64]:
-    rated = rated.sort("start_ns")
-    arms = rated.by("arm")
-    return rated["log_rate"] - arms.mean(rated["log_rate"])[arms.ids]
 
 
 def _point(
