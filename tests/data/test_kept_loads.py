@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -230,20 +229,6 @@ def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, w
     assert parts == at_once
     assert inserts_at_last < 0.6 * inserts
     assert all(done == total for done, total, _ in listener.seen[-1:])
-
-
-@pytest.mark.server
-def test_a_table_of_which_a_crash_has_left_the_definition_alone_is_made(pool, whole):
-    """MySQL 5.7 killed within CREATE TABLE: the file of the definition is there, and the table is not."""
-    source, (at_once, _, _), home = whole("mysql:5.7.22", mysqldump)
-    assert load_kept(pool, "mysql:5.7.22", pool.work / "parts", source, 0.1) is None
-    definition = "data/shop/child.frm"
-    made, missing = home / definition, pool.work / "parts" / definition
-    assert made.exists() and not missing.exists()
-    shutil.copy2(made, missing)
-    shutil.chown(missing, made.owner(), made.group())
-    parts, _, _ = load_kept(pool, "mysql:5.7.22", pool.work / "parts", source)
-    assert parts == at_once
 
 
 OWN = """

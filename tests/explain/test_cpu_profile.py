@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, contender_stacks, profile
 
-from bakeoff.explain.profiles import Subsystems, compare_processors, compare_profiles, shown_name, tree_of
+from bakeoff.explain.profiles import Subsystems, compare_profiles, shown_name, tree_of
 
 
 def compared(epochs=5, seed=1, baseline=STACKS, contender=None):
@@ -146,37 +146,3 @@ def test_a_function_has_one_name_in_all_versions():
     assert shown_name(Function("row_search_mvcc", "mariadbd"), renamed) == "row_search_mvcc"
     assert shown_name(Function("memcpy", "libc-2.36.so"), renamed) == "memcpy (libc)"
     assert shown_name(Function("schedule", KERNEL), renamed) == "schedule (kernel)"
-
-
-def counted(instructions, cycles, *, epochs=4, seed=1):
-    """Return processor counters of 1,000 events by epoch, with 1 % noise."""
-    rng = np.random.default_rng(seed)
-    return {
-        epoch: {
-            "events": 1000,
-            "seconds": 1.0,
-            "counters": {
-                "pmu.instructions": 1000 * instructions * (1 + rng.normal(0, 0.01)),
-                "pmu.cycles": 1000 * cycles * (1 + rng.normal(0, 0.01)),
-                "pmu.cache_misses": 5000,
-            },
-        }
-        for epoch in range(epochs)
-    }
-
-
-def test_what_the_processor_counted_is_compared_per_event():
-    found = dict(compare_processors(counted(200_000, 100_000), counted(260_000, 100_000, seed=2)))
-    assert list(found) == ["instructions", "cycles", "instructions per cycle", "cache misses"]
-    assert found["instructions"].is_clear and found["instructions"].difference.interval.holds(60_000)
-    assert found["instructions per cycle"].baseline == pytest.approx(2.0, rel=0.02)
-    assert found["instructions per cycle"].difference.interval.holds(0.6)
-    assert not found["cycles"].is_clear
-    assert (found["cache misses"].contender, found["cache misses"].difference.mean) == (5.0, 0.0)
-
-
-def test_what_one_processor_does_not_count_is_left_out():
-    both = counted(200_000, 100_000)
-    alone = {epoch: {**each, "counters": {"pmu.cycles": 1.0}} for epoch, each in both.items()}
-    assert [name for name, _ in compare_processors(both, alone)] == ["cycles"]
-    assert compare_processors(both, {}) == ()

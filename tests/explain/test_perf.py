@@ -9,7 +9,7 @@ import pytest
 
 from bakeoff.errors import HostError
 from bakeoff.explain import off_cpu, perf
-from bakeoff.explain.perf import Recorder, Slices, Window, counters_of, plain_name, samples_of, without_beginning
+from bakeoff.explain.perf import Recorder, Slices, Window, plain_name, samples_of, without_beginning
 from bakeoff.explain.profiles import KERNEL, Function
 from tests.conftest import wait_for
 
@@ -86,13 +86,6 @@ def test_samples_between_slices_are_left_out():
     assert (fold.outside, fold.stacks[stack], fold.events, fold.length_ns) == (2, 3, 12, 200)
 
 
-def test_counters_that_a_machine_does_not_have_are_left_out():
-    text = (
-        "12345,,instructions:u,100,100.00,,\n<not supported>,,cycles,0,100.00,,\n<not counted>,,cache-misses,0,0.00,,\n"
-    )
-    assert counters_of(text) == {"instructions": 12345}
-
-
 @pytest.fixture
 def asked_anew():
     perf.permission.cache_clear()
@@ -140,7 +133,7 @@ def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch
     program.write_text(f'#!/bin/sh\ncase "$*" in *{refused}*) exit 1;; esac\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert perf.permission() == perf.Permission("", event, whole=False, hardware=())
+    assert perf.permission() == perf.Permission("", event, whole=False)
 
 
 def test_asking_perf_what_it_may_do_leaves_nothing_in_the_home_directory(asked_anew, monkeypatch, tmp_path):
@@ -163,7 +156,7 @@ def test_a_recording_that_is_full_is_known_to_be(tmp_path, most, full):
         sampling = ("--event", "cpu-clock:u", "--count", "100003", "-g", "--max-size", most)
         try:
             with perf.Recorder({"A": busy.pid}, tmp_path, sampling, whole=False) as recorder:
-                ended = recorder._running[0].poll
+                ended = recorder._running.poll
                 wait_for(lambda: ended() is not None if full else data.stat().st_size > 64 * 1024)
                 recorder.end()
                 assert recorder.full is full

@@ -5,13 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 from plain_analysis import plain_analysis
-from profiled import add_profiles
 from synthetic import HOST, Truth, make_run
 from two_settings import options_study, slower
 
 from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.explain.after_verdict import Explaining, require_explainable
-from bakeoff.explain.profiles import PMU_FILE
 from bakeoff.explain.sections import _ratio
 from bakeoff.explain.statement_plans import PLANS_DOCUMENT, CellPlans, StatementPlans
 from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits
@@ -159,23 +157,3 @@ def test_why_something_was_not_found_out_is_said(tmp_path, kind):
     run, analysis = slower(tmp_path)
     run.write_json("explain/notes.json", {kind: ["mysqld at a URL was running already."]})
     assert "mysqld at a URL was running already." in render_markdown(build_view(run, analysis))
-
-
-# ---- processor counters ----------------------------------------------------------------------------------------------
-
-
-def test_what_the_processor_counted_stands_with_the_profile(tmp_path):
-    run, analysis = slower(tmp_path)
-    add_profiles(run, cells=[CELL])
-    assert "profile-1-processor" not in build_view(run, analysis).tables
-    for epoch in range(3):
-        for arm, more in (("A", 1.0), ("B", 1.3)):
-            counters = {"pmu.instructions": 2e9 * more + 1e6 * epoch, "pmu.cycles": 1e9}
-            cells = {CELL: {"events": 10_000, "seconds": 5.0, "counters": counters}}
-            run.write_json(f"explain/profile/{epoch:03d}/servers/{arm}/{PMU_FILE}", cells)
-    counted = build_view(run, analysis)
-    assert "perf counts no instructions" not in render_markdown(counted)
-    rows = {row[0]: row for row in cells_of(counted, "profile-1-processor")}
-    assert rows["instructions"][1:4] == ["200,100", "260,100", "+60,000"] and rows["instructions"][4].endswith("·")
-    assert rows["instructions per cycle"][1:4] == ["2", "2.6", "+0.6"]
-    assert rows["cycles"][3] == "0"

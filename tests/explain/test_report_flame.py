@@ -120,10 +120,6 @@ def test_a_damaged_profile_is_named(tmp_path):
         build_view(run, plain_analysis(run, run.study()))
 
 
-def test_that_a_machine_counts_no_instructions_is_said(explained):
-    assert "perf counts no instructions or cycles here" in render_markdown(explained)
-
-
 def test_why_there_is_no_profile_is_said(tmp_path):
     run = make_run(tmp_path, duel_study(workloads=("oltp_read_only",), threads=(4,)), epochs=5)
     run.write_json("explain/notes.json", {"profile": ["perf is not installed."]})

@@ -11,8 +11,9 @@ use bakeoff_load::lock;
 use bakeoff_load::machine::observe::KernelCounters;
 use bakeoff_load::net::ServerFacts;
 use bakeoff_load::replay::workload::FailureCount;
+use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_load::worker_stats::Latencies;
-use bakeoff_metrics::{LatencyHistogram, SliceTotals};
+use bakeoff_metrics::SliceTotals;
 use bakeoff_script::host::LogLevel;
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ pub enum Answer {
         pid: u32,
     },
     Log {
-        level: &'static str,
+        level: String,
         message: String,
     },
     Opened {
@@ -62,7 +63,7 @@ pub enum Answer {
         cell: String,
         arm: String,
         operation: String,
-        clock: Clock,
+        clock: &'static str,
         count: u64,
         mean_ns: f64,
         min_ns: u64,
@@ -106,10 +107,6 @@ pub enum Answer {
 }
 
 impl Answer {
-    pub fn done(id: u64, begun: Instant, cancelled: bool) -> Self {
-        Self::Done { id, seconds: begun.elapsed().as_secs_f64(), blocks: None, cancelled, workers_stopped: None }
-    }
-
     pub fn error(id: Option<u64>, failure: Failure) -> Self {
         // One line: a Lua traceback loses its line breaks.
         Self::Error { id, message: failure.to_string().replace('\n', " | "), failure }
@@ -124,29 +121,18 @@ pub struct Build {
     pub target: &'static str,
 }
 
-impl Build {
-    pub fn current() -> Self {
-        Self {
-            profile: env!("BAKEOFF_PROFILE"),
-            commit: env!("BAKEOFF_COMMIT"),
-            rustc: env!("BAKEOFF_RUSTC"),
-            target: env!("BAKEOFF_TARGET"),
-        }
-    }
-}
+pub const BUILD: Build = Build {
+    profile: env!("BAKEOFF_PROFILE"),
+    commit: env!("BAKEOFF_COMMIT"),
+    rustc: env!("BAKEOFF_RUSTC"),
+    target: env!("BAKEOFF_TARGET"),
+};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct OpenedArm {
     pub name: String,
     #[serde(flatten)]
     pub server: ServerFacts,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Clock {
-    Service,
-    Response,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -194,28 +180,31 @@ impl MessageWriter {
 
 impl Environment for MessageWriter {
     fn log(&self, level: LogLevel, message: &str) {
-        let level = match level {
-            LogLevel::Fatal => "fatal",
-            LogLevel::Alert => "alert",
-            LogLevel::Warning => "warning",
-            LogLevel::Notice => "notice",
-            LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
-        };
-        self.send(&Answer::Log { level, message: message.to_owned() });
+        self.send(&Answer::Log { level: format!("{level:?}").to_lowercase(), message: message.to_owned() });
     }
 }
 
-pub(crate) fn send_histograms(id: u64, request: &Measure, arm: &str, latencies: &Latencies, writer: &MessageWriter) {
-    let clock = if request.is_open_loop() { Clock::Response } else { Clock::Service };
+/// A request being served: where its answers go, and whether it was cancelled.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    pub id: u64,
+    pub writer: &'a MessageWriter,
+    pub cancel: &'a CancelToken,
+}
+
+impl Call<'_> {
+    pub(crate) fn done(&self, begun: Instant) -> Answer {
+        let (id, cancelled) = (self.id, self.cancel.is_cancelled());
+        Answer::Done { id, seconds: begun.elapsed().as_secs_f64(), blocks: None, cancelled, workers_stopped: None }
+    }
+}
+
+pub(crate) fn send_histograms(call: Call<'_>, request: &Measure, arm: &str, latencies: &Latencies) {
+    let clock = if request.is_open_loop() { "response" } else { "service" };
     for (operation, histogram) in latencies.by_operation() {
-        if histogram.clipped() > 0 {
-            let message =
-                format!("arm {arm}: {} latencies of {operation} are outside 1 ns to 1 h", histogram.clipped());
-            writer.log(LogLevel::Warning, &message);
-        }
-        writer.send(&Answer::Histogram {
-            id,
+        let quantiles = QUANTILES.into_iter().map(|(name, quantile)| (name, histogram.quantile_ns(quantile)));
+        call.writer.send(&Answer::Histogram {
+            id: call.id,
             cell: request.cell.clone(),
             arm: arm.to_owned(),
             operation: operation.to_owned(),
@@ -224,12 +213,8 @@ pub(crate) fn send_histograms(id: u64, request: &Measure, arm: &str, latencies: 
             mean_ns: histogram.mean_ns(),
             min_ns: histogram.min_ns(),
             max_ns: histogram.max_ns(),
-            quantiles_ns: quantiles(histogram),
+            quantiles_ns: quantiles.collect(),
             hdr: histogram.to_base64(),
         });
     }
-}
-
-fn quantiles(histogram: &LatencyHistogram) -> BTreeMap<&'static str, u64> {
-    QUANTILES.into_iter().map(|(name, quantile)| (name, histogram.quantile_ns(quantile))).collect()
 }

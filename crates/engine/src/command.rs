@@ -13,25 +13,19 @@ use bakeoff_load::worker_pool::{CancelToken, PoolOptions, STACK_BYTES, WorkerPoo
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{Settings, describe, find};
 
-use crate::answer::{Answer, MessageWriter};
+use crate::answer::{Answer, Call, MessageWriter};
 use crate::arm::OpenArm;
 use crate::request::CommandRequest;
 use crate::scripts::settings;
 
 /// Runs the command, sends its `progress` and returns its `done`. Fails with the first failure of any thread, once all are joined.
-pub fn command(
-    id: u64,
-    request: &CommandRequest,
-    arm: &OpenArm,
-    writer: &MessageWriter,
-    cancel: &CancelToken,
-) -> Result<Answer, Failure> {
+pub fn command(call: Call<'_>, request: &CommandRequest, arm: &OpenArm) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let source = find(&request.script).map_err(failure)?;
     let settings = settings(&[&request.options], request.threads, request.seed, &arm.ignore_errors)?;
     let declared = describe(&source).map_err(failure)?.commands;
     let parallel = declared.iter().any(|known| known.name == request.command && known.parallel);
-    let progress = Arc::new(CommandProgress::new(id, &arm.name, writer.clone()));
+    let progress = Arc::new(CommandProgress::new(call, arm));
     let command = ScriptCommand {
         name: request.command.clone(),
         source,
@@ -42,9 +36,9 @@ pub fn command(
     };
     let threads = if parallel { request.threads } else { 1 };
     let stuck_what = format!("threads of {} do not end, though their connections are cut", request.command);
-    run_to_end(command.start(pool_options(arm, threads)), arm, cancel, &stuck_what)?;
+    run_to_end(command.start(pool_options(arm, threads)), arm, call.cancel, &stuck_what)?;
     progress.finish();
-    Ok(Answer::done(id, begun, cancel.is_cancelled()))
+    Ok(call.done(begun))
 }
 
 pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
@@ -86,8 +80,8 @@ struct Label {
 }
 
 impl CommandProgress {
-    pub(crate) fn new(id: u64, arm: &str, writer: MessageWriter) -> Self {
-        Self { id, arm: arm.to_owned(), writer, labels: Mutex::default() }
+    pub(crate) fn new(call: Call<'_>, arm: &OpenArm) -> Self {
+        Self { id: call.id, arm: arm.name.clone(), writer: call.writer.clone(), labels: Mutex::default() }
     }
 
     pub(crate) fn add(&self, label: &str, done: u64, total: u64) {
@@ -102,10 +96,7 @@ impl CommandProgress {
     }
 
     pub(crate) fn finish(&self) {
-        let mut labels = lock(&self.labels);
-        for (label, entry) in labels.iter_mut() {
-            self.send(label, entry);
-        }
+        lock(&self.labels).iter_mut().for_each(|(label, entry)| self.send(label, entry));
     }
 
     fn send(&self, label: &str, entry: &mut Label) {

@@ -61,7 +61,9 @@ pub fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
             Some("accounts")
         }
         ("CHANGE", "MASTER" | "REPLICATION") | ("START" | "STOP", "SLAVE" | "REPLICA") => Some("replication"),
-        ("SET", _) if contains_word(sql, b"GTID_PURGED") => Some("replication"),
+        ("SET", _) if sql.windows(11).take(300).any(|part| part.eq_ignore_ascii_case(b"GTID_PURGED")) => {
+            Some("replication")
+        }
         ("CREATE" | "DROP" | "ALTER", "DATABASE" | "SCHEMA") => is_system(named()).then_some("system schemas"),
         ("USE", _) => None,
         _ if is_system(schema) => Some("system schemas"),
@@ -69,33 +71,9 @@ pub fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
     }
 }
 
-fn contains_word(sql: &[u8], word: &[u8]) -> bool {
-    let head = &sql[..sql.len().min(300)];
-    head.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
-}
-
 pub fn without_definer(sql: &mut Vec<u8>, dialect: Dialect) {
     let Some((start, end)) = definer(sql, dialect) else { return };
     sql.drain(start..end);
-}
-
-pub fn drop_of_created(sql: &[u8], dialect: Dialect, error: &SqlError) -> Option<Vec<u8>> {
-    let mut tokens = Lexer::in_dialect(sql, dialect).code();
-    if !is_word(sql, tokens.next()?, "CREATE") || !is_word(sql, tokens.next()?, "TABLE") {
-        return None;
-    }
-    let is_condition = |token: &Token| ["IF", "NOT", "EXISTS"].iter().any(|word| is_word(sql, *token, word));
-    let mut name = tokens.skip_while(is_condition);
-    let first = name.next()?;
-    let last = match name.next() {
-        Some(dot) if is_word(sql, dot, ".") => name.next()?,
-        _ => first,
-    };
-    let named = String::from_utf8_lossy(&sql[last.start..last.end]).trim_matches('`').replace("``", "`");
-    error
-        .message
-        .contains(&format!(".{named}'"))
-        .then(|| [b"DROP TABLE IF EXISTS ", &sql[first.start..last.end]].concat())
 }
 
 fn is_one_of(sql: &[u8], token: Token, words: &[&str]) -> bool {
@@ -131,26 +109,10 @@ pub fn sets_time_zone(sql: &[u8]) -> bool {
     is_set && tokens.windows(2).any(assigns)
 }
 
-pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
-    let Some(place) = event_state(sql, dialect) else { return false };
-    if is_word(sql, place, "ENABLE") {
-        sql.splice(place.start..place.end, *b"DISABLE");
-    } else if !is_word(sql, place, "DISABLE") {
-        sql.splice(place.start..place.start, *b"DISABLE ");
-    }
-    true
-}
-
-fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
+pub fn creates_event(sql: &[u8], dialect: Dialect) -> bool {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
-    if !is_word(sql, tokens.next()?, "CREATE") {
-        return None;
-    }
-    let object = tokens.find(|&token| is_one_of(sql, token, &OBJECTS))?;
-    if !is_word(sql, object, "EVENT") {
-        return None;
-    }
-    tokens.find(|&token| is_one_of(sql, token, &["ENABLE", "DISABLE", "COMMENT", "DO"]))
+    tokens.next().is_some_and(|first| is_word(sql, first, "CREATE"))
+        && tokens.find(|&token| is_one_of(sql, token, &OBJECTS)).is_some_and(|object| is_word(sql, object, "EVENT"))
 }
 
 /// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode, else None.
@@ -283,31 +245,20 @@ fn read_row(input: &mut dyn BufRead, row: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 fn add_row(sql: &mut Vec<u8>, row: &[u8], functions: &[String]) -> bool {
-    let mut rest = row;
-    for (index, function) in functions.iter().enumerate() {
-        let mut end = 0;
-        while let Some(at) = memchr::memchr2(b'\t', b'\\', &rest[end.min(rest.len())..]) {
-            end += at;
-            if rest[end] == b'\t' {
-                break;
-            }
-            end += 2;
-            if end >= rest.len() {
-                break;
-            }
-        }
-        let is_last = index + 1 == functions.len();
-        let found = end < rest.len() && rest[end] == b'\t';
-        if found == is_last {
-            return false;
-        }
-        let value = if found { &rest[..end] } else { rest };
+    let mut escaped = false;
+    let values = row.split(|&byte| {
+        let is_end = byte == b'\t' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        is_end
+    });
+    let mut functions = functions.iter();
+    for (index, value) in values.enumerate() {
+        let Some(function) = functions.next() else { return false };
         sql.push(if index == 0 { b'(' } else { b',' });
         add_value(sql, value, function);
-        rest = if found { &rest[end + 1..] } else { &[] };
     }
     sql.push(b')');
-    true
+    functions.next().is_none()
 }
 
 fn add_value(sql: &mut Vec<u8>, value: &[u8], function: &str) {
@@ -315,21 +266,13 @@ fn add_value(sql: &mut Vec<u8>, value: &[u8], function: &str) {
         sql.extend_from_slice(b"NULL");
         return;
     }
-    if !function.is_empty() {
-        sql.extend_from_slice(function.as_bytes());
-        sql.push(b'(');
-    }
-    sql.push(b'\'');
+    let (before, after): (_, &[u8]) = if function.is_empty() { ("", b"'") } else { ("(", b"')") };
+    sql.extend([function, before, "'"].concat().bytes());
     for (index, part) in value.split(|byte| *byte == b'\'').enumerate() {
-        if index > 0 {
-            sql.extend_from_slice(b"''");
-        }
+        sql.extend_from_slice(if index > 0 { b"''" } else { b"" });
         sql.extend_from_slice(part);
     }
-    sql.push(b'\'');
-    if !function.is_empty() {
-        sql.push(b')');
-    }
+    sql.extend_from_slice(after);
 }
 
 #[cfg(test)]

@@ -12,15 +12,14 @@ use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
 use bakeoff_load::net::{Client, ServerAddress};
 use bakeoff_load::replay::workload::without_literals;
-use bakeoff_load::worker_pool::{CancelToken, WorkerContext, WorkerPool};
+use bakeoff_load::worker_pool::{WorkerContext, WorkerPool};
 use bakeoff_script::host::{Connection, SqlError};
 
-use crate::answer::{Answer, MessageWriter};
+use crate::answer::{Answer, Call};
 use crate::arm::OpenArm;
 use crate::command::{CommandProgress, pool_options, run_to_end};
 use crate::dump_sql::{
-    Effect, Renamed, beginning, disable_event, drop_of_created, effect, left_out, read_rows, sets_time_zone, translate,
-    without_definer,
+    Effect, Renamed, beginning, creates_event, effect, left_out, read_rows, sets_time_zone, translate, without_definer,
 };
 use crate::request::{DumpFile, DumpRows, LoadDump};
 
@@ -36,7 +35,6 @@ const EMPTY_QUERY: u16 = 1065;
 const UNKNOWN_VARIABLE: u16 = 1193;
 const UNKNOWN_DATABASE: u16 = 1049;
 const DEADLOCK: u16 = 1213;
-const NO_SUCH_TABLE: u16 = 1146;
 const UNKNOWN_TIME_ZONE: u16 = 1298;
 /// Databases, tables, columns, keys, routines, triggers or events that exist already, or no longer.
 const DONE_BEFORE: [u16; 16] =
@@ -62,38 +60,33 @@ struct Found {
     left_out: BTreeMap<&'static str, u64>,
 }
 
-pub fn load(
-    id: u64,
-    request: &LoadDump,
-    arm: &OpenArm,
-    writer: &MessageWriter,
-    cancel: &CancelToken,
-) -> Result<Answer, Failure> {
+pub fn load(call: Call<'_>, request: &LoadDump, arm: &OpenArm) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let size = |file: &DumpFile| std::fs::metadata(&file.path).map_or(0, |found| found.len());
     let shared = Arc::new(Shared {
         total: request.stages.iter().flatten().map(size).sum(),
         address: arm.load_address(),
-        progress: CommandProgress::new(id, &arm.name, writer.clone()),
+        progress: CommandProgress::new(call, arm),
         files: Mutex::default(),
         found: Mutex::default(),
         marks: request.marks.as_deref().map(quoted),
         resumed: request.resumed,
     });
     for stage in &request.stages {
-        if cancel.is_cancelled() {
+        if call.cancel.is_cancelled() {
             break;
         }
         let threads = request.threads.min(stage.len());
         *lock(&shared.files) = stage.iter().cloned().collect();
         let common = Arc::clone(&shared);
         let pool = WorkerPool::start(pool_options(arm, threads), move |context| common.work(context));
-        run_to_end(pool, arm, cancel, "threads of the load do not end, though their connections are cut")?;
+        run_to_end(pool, arm, call.cancel, "threads of the load do not end, though their connections are cut")?;
     }
     shared.progress.finish();
     let found = std::mem::take(&mut *lock(&shared.found));
-    writer.send(&Answer::Translated { id, arm: arm.name.clone(), names: found.names, left_out: found.left_out });
-    Ok(Answer::done(id, begun, cancel.is_cancelled()))
+    let (id, arm) = (call.id, arm.name.clone());
+    call.writer.send(&Answer::Translated { id, arm, names: found.names, left_out: found.left_out });
+    Ok(call.done(begun))
 }
 
 impl Shared {
@@ -151,7 +144,7 @@ struct Loading<'a> {
     statements: u64,
     line: u64,
     dialect: Dialect,
-    /// Why the session's time zone could not be set. Only events are loaded without it, because they do not run.
+    /// Why the session's time zone could not be set. Until it is set, events are left out and all else fails.
     unknown_zone: Option<Failure>,
 }
 
@@ -218,7 +211,16 @@ impl Loading<'_> {
     fn step(&mut self, sql: &mut Vec<u8>) -> Result<(), Failure> {
         self.statements += 1;
         let effect = effect(sql);
-        self.watch_time_zone(sql, effect)?;
+        if effect == Effect::Session && sets_time_zone(sql) {
+            self.unknown_zone = None;
+        }
+        if let Some(failure) = self.unknown_zone.as_ref().filter(|_| effect == Effect::Data) {
+            if !creates_event(sql, self.dialect) {
+                return Err(failure.clone());
+            }
+            self.shared.leave_out("unknown time zones of events");
+            return Ok(());
+        }
         let Some(mark) = self.mark(false) else {
             return self.send(sql, None);
         };
@@ -231,19 +233,6 @@ impl Loading<'_> {
             Effect::Transaction => self.send(sql, None),
             Effect::Data => self.send(sql, Some(&mark)),
         }
-    }
-
-    fn watch_time_zone(&mut self, sql: &mut Vec<u8>, effect: Effect) -> Result<(), Failure> {
-        if effect == Effect::Session && sets_time_zone(sql) {
-            self.unknown_zone = None;
-        } else if effect == Effect::Data && self.unknown_zone.is_some() {
-            if disable_event(sql, self.dialect) {
-                self.shared.leave_out("unknown time zones of events");
-            } else if let Some(failure) = self.unknown_zone.take() {
-                return Err(failure);
-            }
-        }
-        Ok(())
     }
 
     fn mark(&self, ended: bool) -> Option<Vec<u8>> {
@@ -273,7 +262,6 @@ impl Loading<'_> {
     fn send(&mut self, sql: &mut Vec<u8>, mark: Option<&[u8]>) -> Result<(), Failure> {
         without_definer(sql, self.dialect);
         let (mut renames, mut deadlocks) = (0, 0);
-        let mut dropped = false;
         loop {
             let ran = match mark {
                 Some(mark) => self.run_together(&[&sql[..], mark]),
@@ -300,13 +288,6 @@ impl Loading<'_> {
             // Definitions outlive marks: each commits before its mark, and routines of 5.7 have no transaction.
             if let Some(mark) = mark.filter(|_| self.shared.resumed && DONE_BEFORE.contains(&error.code)) {
                 return self.run_together(&[mark]).map_err(|error| self.refused(sql, &error));
-            }
-            // MySQL 5.7 killed while it created a table may have left its definition without the table.
-            if self.shared.resumed && error.code == NO_SUCH_TABLE && !dropped {
-                dropped = true;
-                if drop_of_created(sql, self.dialect, &error).is_some_and(|drop| self.run_one(&drop).is_ok()) {
-                    continue;
-                }
             }
             renames += 1;
             // Not every dump creates the database it uses.

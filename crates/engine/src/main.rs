@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bakeoff_capture::{ReadProgress, input};
-use bakeoff_engine::answer::{Build, MessageWriter};
+use bakeoff_engine::answer::{BUILD, Build, MessageWriter};
 use bakeoff_engine::captures::{self, CaptureArgs};
 use bakeoff_engine::drive;
 use bakeoff_engine::scripts::workloads;
@@ -53,17 +53,9 @@ enum Mode {
 }
 
 fn long_version() -> &'static str {
-    let build = Build::current();
-    let text = format!(
-        "{} ({}, commit {}, {}, {})",
-        env!("CARGO_PKG_VERSION"),
-        build.profile,
-        build.commit,
-        build.rustc,
-        build.target
-    );
+    let Build { profile, commit, rustc, target } = BUILD;
     // Leaked once. clap needs it for 'static.
-    text.leak()
+    format!("{} ({profile}, commit {commit}, {rustc}, {target})", env!("CARGO_PKG_VERSION")).leak()
 }
 
 fn main() -> ExitCode {
@@ -85,8 +77,7 @@ fn main() -> ExitCode {
 }
 
 fn sysbench(arguments: &[String]) -> ExitCode {
-    let Build { profile, commit, .. } = Build::current();
-    bakeoff_sysbench::sysbench(arguments, &bakeoff_sysbench::Build { profile, commit })
+    bakeoff_sysbench::sysbench(arguments, &bakeoff_sysbench::Build { profile: BUILD.profile, commit: BUILD.commit })
 }
 
 /// Returns the arguments untouched if this program was called as `sysbench` or for that mode.

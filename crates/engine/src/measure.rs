@@ -13,12 +13,12 @@ use bakeoff_load::machine::observe::{Observer, ThreadTimes};
 use bakeoff_load::machine::placement::{CpuShuffle, Pairing, Placement};
 use bakeoff_load::replay::stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
-use bakeoff_load::worker_pool::{CancelToken, give_back_memory};
+use bakeoff_load::worker_pool::give_back_memory;
 use bakeoff_metrics::{now_ns, seconds};
 
-use crate::answer::{Answer, MessageWriter, SliceRecord, send_histograms};
+use crate::answer::{Answer, Call, SliceRecord, send_histograms};
 use crate::arm::OpenArm;
-use crate::request::{Length, Load, Measure};
+use crate::request::{Load, Measure};
 
 /// All workers must be set up by then, by the contract.
 const SET_UP_LIMIT: Duration = Duration::from_secs(30);
@@ -41,22 +41,19 @@ pub struct Contender<'a> {
 }
 
 struct Cell<'a> {
-    id: u64,
+    call: Call<'a>,
     request: &'a Measure,
-    writer: &'a MessageWriter,
-    cancel: &'a CancelToken,
-    arms: Vec<MeasuredArm>,
+    arms: Vec<MeasuredArm<'a>>,
     replay: Option<Replay>,
     freezer: Freezer,
     /// When `started` was sent or, before that, when the request began [ns of the clock].
     started_ns: u64,
 }
 
-struct MeasuredArm {
-    name: String,
+struct MeasuredArm<'a> {
+    arm: &'a OpenArm,
     workers: ArmWorkers,
     observer: Observer,
-    server_pid: Option<i32>,
     pairing: Option<Arc<Pairing>>,
     live: usize,
 }
@@ -67,24 +64,12 @@ enum Ending {
     CutShort(u64),
 }
 
-pub struct Job {
-    pub reseed: Reseed,
-    pub replay: Option<Replay>,
-}
-
-impl Job {
-    pub fn scripts(reseed: Reseed) -> Self {
-        Self { reseed, replay: None }
-    }
-}
-
 pub fn measure(
-    id: u64,
+    call: Call<'_>,
     request: &Measure,
     contenders: Vec<Contender<'_>>,
-    job: Job,
-    writer: &MessageWriter,
-    cancel: &CancelToken,
+    reseed: Reseed,
+    replay: Option<Replay>,
 ) -> Result<Answer, Failure> {
     if request.freeze
         && let Some(unknown) = contenders.iter().find(|contender| contender.arm.server_pid.is_none())
@@ -93,16 +78,14 @@ pub fn measure(
         return Err(Failure::bad_request(message).on_arm(&unknown.arm.name));
     }
     let mut cell = Cell {
-        id,
+        call,
         request,
-        writer,
-        cancel,
         arms: Vec::with_capacity(contenders.len()),
-        replay: job.replay,
+        replay,
         freezer: Freezer::default(),
         started_ns: now_ns(),
     };
-    let outcome = cell.set_up(contenders, job.reseed).and_then(|()| cell.run());
+    let outcome = cell.set_up(contenders, reseed).and_then(|()| cell.run());
     cell.freezer.thaw_all();
     match outcome {
         Ok(Ending::AtRest(blocks)) => cell.finish(blocks),
@@ -111,16 +94,16 @@ pub fn measure(
     }
 }
 
-impl MeasuredArm {
+impl MeasuredArm<'_> {
     /// Fails if a connection of the arm is not paired, because such an arm must not be compared with one whose connections are.
     fn check_paired(&self) -> Result<(), Failure> {
         let failed = self.pairing.as_ref().and_then(|pairing| pairing.failure());
-        failed.map_or(Ok(()), |reason| Err(not_paired(reason).on_arm(&self.name)))
+        failed.map_or(Ok(()), |reason| Err(not_paired(reason).on_arm(&self.arm.name)))
     }
 }
 
-impl Cell<'_> {
-    fn set_up(&mut self, contenders: Vec<Contender<'_>>, reseed: Reseed) -> Result<(), Failure> {
+impl<'a> Cell<'a> {
+    fn set_up(&mut self, contenders: Vec<Contender<'a>>, reseed: Reseed) -> Result<(), Failure> {
         for Contender { arm, workload } in contenders {
             let pairing = match self.request.placement {
                 Placement::Free => None,
@@ -137,7 +120,7 @@ impl Cell<'_> {
                     key_seed: self.request.key_seed,
                     slowdown_per_event: arm.slowdown_percent / 100.0,
                 },
-                environment: Arc::new(self.writer.clone()),
+                environment: Arc::new(self.call.writer.clone()),
                 shards: match self.replay {
                     Some(_) => std::iter::repeat_with(Arc::default).take(REPLAY_SHARDS).collect(),
                     None => Vec::new(),
@@ -145,19 +128,20 @@ impl Cell<'_> {
                 pairing: pairing.clone(),
             };
             self.arms.push(MeasuredArm {
-                name: arm.name.clone(),
+                arm,
                 workers: ArmWorkers::start(plan, &workload),
                 observer: Observer::new(arm.server_pid),
-                server_pid: arm.server_pid,
                 pairing,
                 live: self.request.threads,
             });
         }
         let until = Instant::now() + SET_UP_LIMIT;
+        let late = format!("were not ready within {} s", SET_UP_LIMIT.as_secs());
         for index in 0..self.arms.len() {
-            self.wait_ready(index, until)?;
+            let live = self.wait_resting(index, POLL, until, (Code::ThreadInitTimeout, &late))?;
+            self.arms[index].live = live.unwrap_or(self.request.threads);
         }
-        if self.cancel.is_cancelled() {
+        if self.call.cancel.is_cancelled() {
             return Ok(()); // a worker that connects holds up the question below
         }
         self.arms.iter().try_for_each(MeasuredArm::check_paired)?;
@@ -165,35 +149,48 @@ impl Cell<'_> {
         Ok(())
     }
 
-    fn wait_ready(&mut self, index: usize, until: Instant) -> Result<(), Failure> {
+    /// Waits until an arm's workers rest. Returns how many live, or None if a cancel ended the wait. A failure of any
+    /// arm ends it too. `late` is what to say after `until`.
+    fn wait_resting(
+        &self,
+        index: usize,
+        mut limit: Duration,
+        until: Instant,
+        (code, late): (Code, &str),
+    ) -> Result<Option<usize>, Failure> {
+        let measured = &self.arms[index];
         loop {
-            // A failure of any arm ends the wait for this one.
+            let busy = match measured.workers.wait_resting(limit) {
+                Ok(live) => return Ok(Some(live)),
+                Err(WaitError::Failed(failure)) => return Err(failure),
+                Err(WaitError::TimedOut { busy }) => busy,
+            };
             if let Some(failure) = self.arms.iter().find_map(|arm| arm.workers.failure()) {
                 return Err(failure);
             }
-            let arm = &mut self.arms[index];
-            match arm.workers.wait_resting(POLL) {
-                Ok(live) => {
-                    arm.live = live;
-                    return Ok(());
-                }
-                Err(WaitError::Failed(failure)) => return Err(failure),
-                Err(WaitError::TimedOut { .. }) if self.cancel.is_cancelled() => return Ok(()),
-                Err(WaitError::TimedOut { busy }) if Instant::now() > until => {
-                    let message = format!(
-                        "{busy} of {} workers were not ready within {} s",
-                        self.request.threads,
-                        SET_UP_LIMIT.as_secs()
-                    );
-                    return Err(Failure::new(Code::ThreadInitTimeout, message).on_arm(&arm.name));
-                }
-                Err(WaitError::TimedOut { .. }) => {}
+            if self.call.cancel.is_cancelled() {
+                return Ok(None);
             }
+            if Instant::now() >= until {
+                let message = format!("{busy} of {} workers {late}", self.request.threads);
+                return Err(Failure::new(code, message).on_arm(&measured.arm.name));
+            }
+            limit = POLL;
         }
     }
 
+    /// Waits for the end of a running slice. It is one sleep until well after the slice's end, so that the coordinator
+    /// does not disturb what it measures.
+    fn drain(&self, index: usize) -> Result<Option<usize>, Failure> {
+        let slice = Duration::from_nanos(self.request.guard_ns + self.request.slice_ns);
+        let drain = if self.replay.is_some() { CHUNK_LIMIT } else { DRAIN_LIMIT };
+        let late = format!("had no reply within {} s of the slice's end", drain.as_secs());
+        let until = Instant::now() + slice + drain;
+        self.wait_resting(index, slice + CANCELLED_DRAIN_LIMIT, until, (Code::ServerLost, &late))
+    }
+
     fn run(&mut self) -> Result<Ending, Failure> {
-        if self.cancel.is_cancelled() {
+        if self.call.cancel.is_cancelled() {
             return Ok(Ending::CutShort(0));
         }
         if self.request.freeze {
@@ -204,7 +201,7 @@ impl Cell<'_> {
         let pairings = self.arms.iter().filter_map(|arm| arm.pairing.clone()).collect();
         let mut cpus = CpuShuffle::new(pairings, self.request.threads, self.request.order_seed);
         self.started_ns = now_ns();
-        self.writer.send(&Answer::Started { id: self.id });
+        self.call.writer.send(&Answer::Started { id: self.call.id });
         let orders = BlockOrders::new(self.arms.len(), self.request.order_seed);
         for (block, order) in (0_u64..).zip(orders) {
             if self.is_over(block) || !self.next_chunks()? {
@@ -212,7 +209,7 @@ impl Cell<'_> {
             }
             cpus.shuffle_when_due();
             for (position, &index) in order.iter().enumerate() {
-                if self.cancel.is_cancelled() || self.arms.iter().any(|arm| arm.live == 0) {
+                if self.call.cancel.is_cancelled() || self.arms.iter().any(|arm| arm.live == 0) {
                     return Ok(Ending::AtRest(block));
                 }
                 let turn = u64::from(position >= self.arms.len());
@@ -228,9 +225,9 @@ impl Cell<'_> {
     }
 
     fn is_over(&self, blocks: u64) -> bool {
-        match self.request.length {
-            Length::Blocks(wanted) => blocks >= wanted,
-            Length::Seconds(wanted_s) => blocks > 0 && seconds(now_ns() - self.started_ns) >= wanted_s,
+        match self.request.blocks {
+            Some(wanted) => blocks >= wanted,
+            None => blocks > 0 && Some(seconds(now_ns() - self.started_ns)) >= self.request.seconds,
         }
     }
 
@@ -248,7 +245,7 @@ impl Cell<'_> {
         let starts = self.intended_starts(block, turn);
         let request = self.request;
         let arm = &mut self.arms[index];
-        if let Some(pid) = arm.server_pid {
+        if let Some(pid) = arm.arm.server_pid {
             self.freezer.thaw(pid);
         }
         let watched = request.slice_ns >= THREADS_FROM_NS;
@@ -260,9 +257,10 @@ impl Cell<'_> {
         let slice = Arc::new(request.slice((block, turn), start_ns, arm.live, starts));
         let guard_end_ns = slice.guard_end_ns;
         arm.workers.begin(&slice);
-        let Some(live) = drained(request, self.cancel, arm)? else {
+        let Some(live) = self.drain(index)? else {
             return Ok(false);
         };
+        let arm = &mut self.arms[index];
         arm.live = live;
         let load_ns = now_ns() - start_ns;
         arm.check_paired()?;
@@ -280,9 +278,9 @@ impl Cell<'_> {
             self.freeze(index)?;
         }
         let record = SliceRecord {
-            id: self.id,
+            id: self.call.id,
             cell: request.cell.clone(),
-            arm: self.arms[index].name.clone(),
+            arm: self.arms[index].arm.name.clone(),
             block,
             position,
             start_ns: guard_end_ns - self.started_ns,
@@ -295,7 +293,7 @@ impl Cell<'_> {
             spent,
             threads: threads.unwrap_or_default(),
         };
-        self.writer.send(&Answer::Slice(Box::new(record)));
+        self.call.writer.send(&Answer::Slice(Box::new(record)));
         Ok(true)
     }
 
@@ -308,7 +306,7 @@ impl Cell<'_> {
     }
 
     fn freeze(&mut self, index: usize) -> Result<(), Failure> {
-        let arm = &self.arms[index];
+        let arm = self.arms[index].arm;
         let Some(pid) = arm.server_pid else {
             return Ok(());
         };
@@ -330,11 +328,11 @@ impl Cell<'_> {
 
     fn finish(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
-        let (names, workers): (Vec<_>, Vec<_>) = self.arms.into_iter().map(|arm| (arm.name, arm.workers)).unzip();
+        let (names, workers): (Vec<_>, Vec<_>) = self.arms.into_iter().map(|arm| (&arm.arm.name, arm.workers)).unzip();
         let ended: Vec<_> = workers.into_iter().map(ArmWorkers::end).collect();
         let latencies = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
-        for (name, latencies) in names.iter().zip(&latencies) {
-            send_histograms(self.id, self.request, name, latencies, self.writer);
+        for (name, latencies) in names.into_iter().zip(&latencies) {
+            send_histograms(self.call, self.request, name, latencies);
         }
         Ok(done)
     }
@@ -342,10 +340,10 @@ impl Cell<'_> {
     fn done(&self, blocks: u64) -> Answer {
         let stopped = self.arms.iter().map(|arm| self.request.threads - arm.live);
         Answer::Done {
-            id: self.id,
+            id: self.call.id,
             seconds: seconds(now_ns() - self.started_ns),
             blocks: Some(blocks),
-            cancelled: self.cancel.is_cancelled(),
+            cancelled: self.call.cancel.is_cancelled(),
             workers_stopped: Some(stopped.sum::<usize>() as u64),
         }
     }
@@ -354,7 +352,7 @@ impl Cell<'_> {
 impl Measure {
     fn slice(&self, (block, turn): (u64, u64), start_ns: u64, live: usize, starts: Option<Vec<u64>>) -> Slice {
         let guard_end_ns = start_ns + self.guard_ns;
-        let deadline_ns = match self.replay() {
+        let deadline_ns = match self.capture {
             Some(_) => u64::MAX, // the work ends it
             None => guard_end_ns + self.slice_ns,
         };
@@ -366,29 +364,4 @@ impl Measure {
 
 fn not_paired(reason: String) -> Failure {
     Failure::new(Code::NotPaired, format!("connections cannot be paired: {reason}"))
-}
-
-/// Waits for the end of a running slice. Returns how many workers live, or None if a cancel ended the wait. It is one
-/// sleep until well after the slice's end, so that the coordinator does not disturb what it measures.
-fn drained(request: &Measure, cancel: &CancelToken, arm: &MeasuredArm) -> Result<Option<usize>, Failure> {
-    let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
-    let drain = if request.replay().is_some() { CHUNK_LIMIT } else { DRAIN_LIMIT };
-    let until = Instant::now() + slice + drain;
-    let mut limit = slice + CANCELLED_DRAIN_LIMIT;
-    loop {
-        match arm.workers.wait_resting(limit) {
-            Ok(live) => return Ok(Some(live)),
-            Err(WaitError::Failed(failure)) => return Err(failure),
-            Err(WaitError::TimedOut { .. }) if cancel.is_cancelled() => return Ok(None),
-            Err(WaitError::TimedOut { busy }) if Instant::now() >= until => {
-                let message = format!(
-                    "{busy} of {} workers had no reply within {} s of the slice's end",
-                    request.threads,
-                    drain.as_secs()
-                );
-                return Err(Failure::new(Code::ServerLost, message).on_arm(&arm.name));
-            }
-            Err(WaitError::TimedOut { .. }) => limit = POLL,
-        }
-    }
 }

@@ -7,8 +7,8 @@ use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::machine::placement::Placement;
 use bakeoff_load::net::{Endpoint, PrepareMode, Secret, TlsOptions};
+use bakeoff_load::replay::stream::ReplayOrder;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 const MOST_THREADS: usize = 10_000;
@@ -23,16 +23,18 @@ pub struct Request {
     pub body: Body,
 }
 
-#[derive(Debug)]
+/// Braces without fields, because serde ignores unknown fields of a unit variant.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Body {
-    Open(Vec<Arm>),
+    Open { arms: Vec<Arm> },
     Command(CommandRequest),
     Load(LoadDump),
     Measure(Box<Measure>),
     Probe(Probe),
-    Cpus,
-    Ping,
-    Cancel,
+    Cpus {},
+    Ping {},
+    Cancel {},
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -76,10 +78,6 @@ pub struct DumpFile {
     pub done: u64,
 }
 
-fn semicolon() -> String {
-    ";".to_owned()
-}
-
 /// Rows as MySQL Shell writes them: `\t` between values, `\n` after a row, `\\` as the escape, `\N` for NULL.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +88,6 @@ pub struct DumpRows {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/reference/engine.md explains the fields")]
 pub struct Probe {
     pub host: String,
     pub port: u16,
@@ -101,67 +98,64 @@ fn one() -> usize {
     1
 }
 
-impl Request {
-    pub fn parse(line: &str) -> Result<Self, (Option<u64>, Failure)> {
-        let bad = |id, message: String| (id, Failure::bad_request(message));
-        let value: Value =
-            serde_json::from_str(line).map_err(|error| bad(None, format!("request is not JSON: {error}")))?;
-        let Value::Object(mut fields) = value else {
-            return Err(bad(None, "request is not a JSON object".into()));
-        };
-        let id = match fields.remove("id").as_ref().map(Value::as_u64) {
-            Some(Some(id)) => id,
-            Some(None) => {
-                return Err(bad(None, "request: id must be an integer of 0 or more".into()));
-            }
-            None => return Err(bad(None, "request has no id".into())),
-        };
-        let Some(Value::String(kind)) = fields.remove("type") else {
-            return Err(bad(Some(id), "request has no type".into()));
-        };
-        Self::body(&kind, fields).map(|body| Self { id, body }).map_err(|failure| (Some(id), failure))
-    }
+fn semicolon() -> String {
+    ";".to_owned()
+}
 
-    fn body(kind: &str, fields: Map<String, Value>) -> Result<Body, Failure> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Open {
-            arms: Vec<Arm>,
-        }
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Nothing {}
-
-        match kind {
-            "open" => Ok(Body::Open(checked_arms(read::<Open>(kind, fields)?.arms)?)),
-            "command" => {
-                let command: CommandRequest = read(kind, fields)?;
-                check_threads(command.threads)?;
-                Ok(Body::Command(command))
-            }
-            "load" => {
-                let load: LoadDump = read(kind, fields)?;
-                check_threads(load.threads)?;
-                if load.stages.iter().flatten().any(|file| file.delimiter.is_empty()) {
-                    return Err(Failure::bad_request("load: a delimiter is empty"));
-                }
-                Ok(Body::Load(load))
-            }
-            "measure" => Ok(Body::Measure(Box::new(read::<MeasureFields>(kind, fields)?.try_into()?))),
-            "probe" => read(kind, fields).map(Body::Probe),
-            "cpus" => read::<Nothing>(kind, fields).map(|_| Body::Cpus),
-            "ping" => read::<Nothing>(kind, fields).map(|_| Body::Ping),
-            "cancel" => read::<Nothing>(kind, fields).map(|_| Body::Cancel),
-            _ => Err(Failure::bad_request(format!(
-                "unknown request type {kind:?}; known are open, command, load, measure, probe, cpus, ping, cancel"
-            ))),
-        }
+/// Returns the message of the first check that failed.
+fn check<'a>(checks: impl IntoIterator<Item = (bool, &'a str)>) -> Result<(), Failure> {
+    match checks.into_iter().find(|(holds, _)| !holds) {
+        Some((_, message)) => Err(Failure::bad_request(message)),
+        None => Ok(()),
     }
 }
 
-fn read<T: DeserializeOwned>(kind: &str, fields: Map<String, Value>) -> Result<T, Failure> {
-    // The error repeats a value of the wrong type. `Secret` makes sure that it is never a password.
-    T::deserialize(Value::Object(fields)).map_err(|error| Failure::bad_request(format!("{kind}: {error}")))
+fn are_distinct(names: &[&str]) -> bool {
+    names.iter().enumerate().all(|(index, name)| !names[..index].contains(name))
+}
+
+impl Request {
+    pub fn parse(line: &str) -> Result<Self, (Option<u64>, Failure)> {
+        let mut fields: Map<String, Value> = serde_json::from_str(line)
+            .map_err(|error| (None, Failure::bad_request(format!("request is not a JSON object: {error}"))))?;
+        let Some(id) = fields.remove("id").and_then(|id| id.as_u64()) else {
+            return Err((None, Failure::bad_request("request has no id, an integer of 0 or more")));
+        };
+        // The error repeats a value of the wrong type. `Secret` makes sure that it is never a password.
+        let body = Body::deserialize(Value::Object(fields))
+            .map_err(|error| Failure::bad_request(format!("request: {error}")))
+            .and_then(|body| body.check().map(|()| body));
+        body.map(|body| Self { id, body }).map_err(|failure| (Some(id), failure))
+    }
+}
+
+impl Body {
+    fn check(&self) -> Result<(), Failure> {
+        let threads = match self {
+            Self::Command(CommandRequest { threads, .. }) | Self::Load(LoadDump { threads, .. }) => *threads,
+            Self::Measure(measure) => measure.threads,
+            _ => 1,
+        };
+        if !(1..=MOST_THREADS).contains(&threads) {
+            return Err(Failure::bad_request(format!("threads must be from 1 to {MOST_THREADS}, not {threads}")));
+        }
+        match self {
+            Self::Open { arms } => {
+                let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+                check([
+                    (!arms.is_empty(), "open: arms must name at least one arm"),
+                    (are_distinct(&names), "open: two arms have the same name"),
+                ])?;
+                arms.iter().try_for_each(|arm| arm.check().map_err(|failure| failure.on_arm(&arm.name)))
+            }
+            Self::Load(load) => {
+                let mut files = load.stages.iter().flatten();
+                check([(files.all(|file| !file.delimiter.is_empty()), "load: a delimiter is empty")])
+            }
+            Self::Measure(measure) => measure.check(),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -188,118 +182,107 @@ pub struct Arm {
     pub ignore_errors: Vec<u16>,
 }
 
-fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
-    if arms.is_empty() {
-        return Err(Failure::bad_request("open: arms must name at least one arm"));
+impl Arm {
+    fn check(&self) -> Result<(), Failure> {
+        check([
+            (!self.name.contains('\0'), "open: an arm's name must not contain NUL"),
+            ((0.0..=10_000.0).contains(&self.slowdown_percent), "open: slowdown_percent must be from 0 to 10000"),
+            (self.server_pid.is_none_or(|pid| pid > 1), "open: server_pid must be a process id above 1, or null"),
+        ])
     }
-    for (index, arm) in arms.iter().enumerate() {
-        if arms[..index].iter().any(|earlier| earlier.name == arm.name) {
-            return Err(Failure::bad_request(format!("open: two arms have the name {:?}", arm.name)));
-        }
-        if arm.name.contains('\0') {
-            return Err(Failure::bad_request("open: an arm's name must not contain NUL"));
-        }
-        if !(0.0..=10_000.0).contains(&arm.slowdown_percent) {
-            return Err(Failure::bad_request("open: slowdown_percent must be from 0 to 10000").on_arm(&arm.name));
-        }
-        if arm.server_pid.is_some_and(|pid| pid <= 1) {
-            return Err(
-                Failure::bad_request("open: server_pid must be a process id above 1, or null").on_arm(&arm.name)
-            );
-        }
-    }
-    Ok(arms)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MeasureFields {
-    cell: String,
-    script: Option<String>,
-    capture: Option<PathBuf>,
-    chunk_events: Option<u64>,
-    speed: Option<f64>,
-    #[serde(default)]
-    reads_only: bool,
-    #[serde(default)]
-    options: Map<String, Value>,
-    #[serde(default)]
-    arm_options: BTreeMap<String, Map<String, Value>>,
-    threads: usize,
-    arms: Vec<String>,
-    seconds: Option<f64>,
-    blocks: Option<u64>,
-    slice_ns: u64,
-    #[serde(default)]
-    guard_ns: u64,
-    #[serde(default)]
-    order_seed: u64,
-    #[serde(default)]
-    key_seed: u64,
-    #[serde(default)]
-    load: Load,
-    #[serde(default)]
-    placement: Placement,
-    #[serde(default)]
-    freeze: bool,
-}
-
-#[derive(Debug, Clone)]
 pub struct Measure {
     pub cell: String,
-    pub work: Work,
+    pub script: Option<String>,
+    pub capture: Option<PathBuf>,
+    pub chunk_events: Option<u64>,
+    pub speed: Option<f64>,
+    #[serde(default)]
+    pub reads_only: bool,
+    #[serde(default)]
     pub options: Map<String, Value>,
+    #[serde(default)]
     pub arm_options: BTreeMap<String, Map<String, Value>>,
     pub threads: usize,
     pub arms: Vec<String>,
-    pub length: Length,
+    /// Whole blocks, at least one, until this much wall time has passed.
+    pub seconds: Option<f64>,
+    pub blocks: Option<u64>,
     pub slice_ns: u64,
+    #[serde(default)]
     pub guard_ns: u64,
+    #[serde(default)]
     pub order_seed: u64,
+    #[serde(default)]
     pub key_seed: u64,
+    #[serde(default)]
     pub load: Load,
+    #[serde(default)]
     pub placement: Placement,
+    #[serde(default)]
     pub freeze: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub enum Work {
-    Script(String),
-    Replay(ReplayWork),
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReplayWork {
-    pub capture: PathBuf,
-    pub chunk_events: u64,
-    pub speed: Option<f64>,
-    pub reads_only: bool,
-}
-
 impl Measure {
-    pub fn replay(&self) -> Option<&ReplayWork> {
-        match &self.work {
-            Work::Replay(replay) => Some(replay),
-            Work::Script(_) => None,
-        }
+    /// What to replay, or None if the request measures a script.
+    pub fn replay(&self) -> Option<ReplayOrder> {
+        Some(ReplayOrder {
+            capture: self.capture.clone()?,
+            sessions: self.threads,
+            chunk_events: self.chunk_events?,
+            reads_only: self.reads_only,
+            by_clock: self.speed.is_some(),
+            begin: self.key_seed,
+        })
     }
 
     pub fn is_open_loop(&self) -> bool {
-        self.load != Load::default() || self.replay().is_some_and(|replay| replay.speed.is_some())
+        self.load != Load::default() || self.speed.is_some()
     }
-}
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Length {
-    /// Whole blocks, at least one, until this much wall time has passed [s].
-    Seconds(f64),
-    Blocks(u64),
+    fn check(&self) -> Result<(), Failure> {
+        let names: Vec<&str> = self.arms.iter().map(String::as_str).collect();
+        let is_capture = self.capture.is_some();
+        let has_options = !self.options.is_empty() || !self.arm_options.is_empty();
+        let slice_s = (self.slice_ns.saturating_add(self.guard_ns)) as f64 / 1e9;
+        let rate_fits = match self.load {
+            Load::Closed {} => true,
+            Load::Open { rate_per_s, .. } => rate_per_s > 0.0 && rate_per_s * slice_s <= MOST_ARRIVALS,
+        };
+        check([
+            (self.seconds.is_some() != self.blocks.is_some(), "measure: exactly one of seconds and blocks must be set"),
+            (self.seconds.is_none_or(|seconds| seconds >= 0.0), "measure: seconds must be 0 or more"),
+            (self.blocks != Some(0), "measure: blocks must be 1 or more"),
+            (!names.is_empty(), "measure: arms must name at least one arm"),
+            (are_distinct(&names), "measure: arms names an arm twice"),
+            (self.arm_options.keys().all(|name| self.arms.contains(name)), "measure: arm_options names no arm of arms"),
+            ((1..=LONGEST_SLICE_NS).contains(&self.slice_ns), "measure: slice_ns must be from 1 to an hour"),
+            (self.guard_ns <= LONGEST_SLICE_NS, "measure: guard_ns must be an hour at most"),
+            (rate_fits, "measure: load.rate_per_s must be above 0 and give at most 20 million events a slice"),
+            (self.script.is_some() != is_capture, "measure: exactly one of script and capture must be set"),
+            (
+                is_capture || self.chunk_events.is_none() && self.speed.is_none() && !self.reads_only,
+                "measure: chunk_events, speed and reads_only belong to a capture",
+            ),
+            (!is_capture || self.chunk_events > Some(0), "measure: a capture needs chunk_events, 1 or more"),
+            (
+                !is_capture || self.load == Load::default() && !has_options,
+                "measure: a capture has no options and no rate; speed replays it by the clock",
+            ),
+            (
+                self.speed.is_none_or(|speed| (1e-6..=1e6).contains(&speed)),
+                "measure: speed must be from 0.000001 to 1000000",
+            ),
+        ])
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
-    /// A worker begins the next event when the last one has ended. Braces, because serde ignores unknown fields of a unit variant.
     Closed {},
     Open {
         rate_per_s: f64,
@@ -311,93 +294,6 @@ pub enum Load {
 impl Default for Load {
     fn default() -> Self {
         Self::Closed {}
-    }
-}
-
-fn check_threads(threads: usize) -> Result<(), Failure> {
-    if (1..=MOST_THREADS).contains(&threads) {
-        Ok(())
-    } else {
-        Err(Failure::bad_request(format!("threads must be from 1 to {MOST_THREADS}, not {threads}")))
-    }
-}
-
-impl TryFrom<MeasureFields> for Measure {
-    type Error = Failure;
-
-    fn try_from(fields: MeasureFields) -> Result<Self, Failure> {
-        let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
-        check_threads(fields.threads)?;
-        let length = match (fields.seconds, fields.blocks) {
-            (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => Length::Seconds(seconds),
-            (None, Some(blocks)) if blocks > 0 => Length::Blocks(blocks),
-            (Some(_), None) => return bad("seconds must be 0 or more"),
-            (None, Some(_)) => return bad("blocks must be 1 or more"),
-            _ => return bad("exactly one of seconds and blocks must be set"),
-        };
-        if fields.arms.is_empty() {
-            return bad("arms must name at least one arm");
-        }
-        if fields.arms.iter().enumerate().any(|(index, arm)| fields.arms[..index].contains(arm)) {
-            return bad("arms names an arm twice");
-        }
-        if let Some(unknown) = fields.arm_options.keys().find(|name| !fields.arms.contains(name)) {
-            return bad(&format!("arm_options names {unknown:?}, which is not among arms"));
-        }
-        if !(1..=LONGEST_SLICE_NS).contains(&fields.slice_ns) {
-            return bad("slice_ns must be from 1 to an hour");
-        }
-        if fields.guard_ns > LONGEST_SLICE_NS {
-            return bad("guard_ns must be an hour at most");
-        }
-        if let Load::Open { rate_per_s, .. } = fields.load {
-            #[expect(clippy::cast_precision_loss, reason = "bounded by an hour above")]
-            let arrivals = rate_per_s * (fields.slice_ns + fields.guard_ns) as f64 / 1e9;
-            if !(rate_per_s > 0.0 && arrivals <= MOST_ARRIVALS) {
-                return bad("load.rate_per_s must be above 0 and give at most 20 million events a slice");
-            }
-        }
-        let work = work(&fields)?;
-        Ok(Self {
-            cell: fields.cell,
-            work,
-            options: fields.options,
-            arm_options: fields.arm_options,
-            threads: fields.threads,
-            arms: fields.arms,
-            length,
-            slice_ns: fields.slice_ns,
-            guard_ns: fields.guard_ns,
-            order_seed: fields.order_seed,
-            key_seed: fields.key_seed,
-            load: fields.load,
-            placement: fields.placement,
-            freeze: fields.freeze,
-        })
-    }
-}
-
-fn work(fields: &MeasureFields) -> Result<Work, Failure> {
-    let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
-    match (&fields.script, &fields.capture, fields.chunk_events) {
-        (Some(script), None, None) if fields.speed.is_none() && !fields.reads_only => Ok(Work::Script(script.clone())),
-        (Some(_), None, _) => bad("chunk_events, speed and reads_only belong to a capture"),
-        (None, Some(capture), Some(chunk_events @ 1..)) => {
-            if fields.load != Load::default() || !fields.options.is_empty() || !fields.arm_options.is_empty() {
-                return bad("a capture has no options and no rate; speed replays it by the clock");
-            }
-            if fields.speed.is_some_and(|speed| !(1e-6..=1e6).contains(&speed)) {
-                return bad("speed must be from 0.000001 to 1000000");
-            }
-            Ok(Work::Replay(ReplayWork {
-                capture: capture.clone(),
-                chunk_events,
-                speed: fields.speed,
-                reads_only: fields.reads_only,
-            }))
-        }
-        (None, Some(_), _) => bad("a capture needs chunk_events, 1 or more"),
-        _ => bad("exactly one of script and capture must be set"),
     }
 }
 

@@ -8,14 +8,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-use bakeoff_engine::answer::MessageWriter;
+use bakeoff_engine::answer::{Call, MessageWriter};
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::request::{Length, Load, Measure, Work};
+use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::request::Measure;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::SliceHost;
-use bakeoff_load::machine::placement::Placement;
+use bakeoff_load::host::WorkerHost;
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Events};
@@ -73,7 +72,7 @@ impl Write for Watching {
 struct Naming;
 
 impl Workload for Naming {
-    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         while host.more_events() {
             host.event_start();
             host.operation("new_order");
@@ -96,20 +95,16 @@ fn memory_does_not_grow_with_the_number_of_slices() {
     let arms = [arm("A"), arm("B")];
     let request = Measure {
         cell: "naming/1".into(),
-        work: Work::Script("naming".into()),
-        options: Default::default(),
-        arm_options: Default::default(),
+        script: Some("naming".into()),
         threads: 1,
         arms: vec!["A".into(), "B".into()],
-        length: Length::Blocks(BLOCKS / 4),
+        blocks: Some(BLOCKS / 4),
         // Long enough for a worker to wake up in: its first event makes the histogram of its name.
         slice_ns: 200_000,
         guard_ns: 1_000,
         order_seed: 1,
         key_seed: 2,
-        load: Load::Closed {},
-        placement: Placement::Free,
-        freeze: false,
+        ..Measure::default()
     };
     let contenders = arms.iter().map(|arm| Contender { arm, workload: Arc::new(Naming) });
     let (slices, early_bytes, most_bytes) = <(Arc<AtomicU64>, Arc<_>, Arc<_>)>::default();
@@ -118,7 +113,8 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         early_bytes: Arc::clone(&early_bytes),
         most_bytes: Arc::clone(&most_bytes),
     });
-    measure(1, &request, contenders.collect(), Job::scripts(|_, _, _| {}), &writer, &CancelToken::default()).unwrap();
+    let call = Call { id: 1, writer: &writer, cancel: &CancelToken::default() };
+    measure(call, &request, contenders.collect(), |_, _, _| {}, None).unwrap();
     let (early, most) = (early_bytes.load(SeqCst), most_bytes.load(SeqCst));
     assert_eq!(slices.load(SeqCst), BLOCKS);
     // A byte a slice would show: there are 4,500 more of them.

@@ -9,15 +9,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use bakeoff_engine::answer::MessageWriter;
+use bakeoff_engine::answer::{Call, MessageWriter};
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::request::{Length, Load, Measure, Work};
+use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::request::{Load, Measure};
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::SliceHost;
-use bakeoff_load::machine::placement::Placement;
+use bakeoff_load::host::WorkerHost;
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_load::worker_stats::{Latencies, LatencyShard};
@@ -54,7 +53,7 @@ struct Reporting {
 }
 
 impl Reporting {
-    fn event(host: &SliceHost) {
+    fn event(host: &WorkerHost) {
         let reply = Reply {
             class: QueryClass::Read,
             columns: 1,
@@ -74,7 +73,7 @@ impl Reporting {
 }
 
 impl Workload for Reporting {
-    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         // The names of operations are learnt at their first use.
         for _ in 0..2 {
             if host.more_events() {
@@ -107,24 +106,22 @@ fn no_event_allocates() {
         };
         let request = Measure {
             cell: "reporting/2".into(),
-            work: Work::Script("reporting".into()),
-            options: Default::default(),
-            arm_options: Default::default(),
+            script: Some("reporting".into()),
             threads: 2,
             arms: vec!["A".into()],
-            length: Length::Blocks(3),
+            blocks: Some(3),
             slice_ns: 20_000_000,
             guard_ns: 1_000_000,
             order_seed: 1,
             key_seed: 2,
             load,
-            placement: Placement::Free,
-            freeze: false,
+            ..Measure::default()
         };
         let reporting = Arc::new(Reporting::default());
         let contenders = vec![Contender { arm: &arm, workload: reporting.clone() }];
         let writer = MessageWriter::new(std::io::sink());
-        measure(1, &request, contenders, Job::scripts(|_, _, _| {}), &writer, &CancelToken::default()).unwrap();
+        let call = Call { id: 1, writer: &writer, cancel: &CancelToken::default() };
+        measure(call, &request, contenders, |_, _, _| {}, None).unwrap();
         let (events, allocations) = (reporting.events.load(SeqCst), reporting.allocations.load(SeqCst));
         assert!(events > 500, "{load:?}: {events} events");
         assert_eq!(allocations, 0, "{load:?}: in {events} events");

@@ -12,7 +12,7 @@ use bakeoff_metrics::SliceTotals;
 
 use crate::connector::Connector;
 use crate::failure::{Code, Failure};
-use crate::host::{Environment, SliceHost, SlicePlan};
+use crate::host::{Environment, Mode, SlicePlan, WorkerHost};
 use crate::machine::placement::Pairing;
 use crate::net::{ConnectionCanceller, ServerAddress};
 use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
@@ -26,14 +26,14 @@ const POLL: Duration = Duration::from_millis(2);
 /// What the threads of an arm run: a script, a replay, or a test's model of service times.
 pub trait Workload: Send + Sync + 'static {
     /// Once for all workers: prepares, calls `while_workers_run` (which returns when they are gone), and tidies up.
-    fn coordinate(&self, host: Rc<SliceHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
+    fn coordinate(&self, host: Rc<WorkerHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
         drop(host);
         while_workers_run();
         Ok(())
     }
 
     /// One worker: sets itself up, then runs events as long as `host.more_events()` says so.
-    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure>;
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure>;
 }
 
 pub struct ArmPlan {
@@ -187,7 +187,7 @@ impl Drop for ArmWorkers {
 }
 
 impl ArmPlan {
-    fn host(&self, context: &WorkerContext, stats: Arc<WorkerStats>) -> Rc<SliceHost> {
+    fn host(&self, context: &WorkerContext, stats: Arc<WorkerStats>) -> Rc<WorkerHost> {
         // The coordinator's number is the first after the workers'; its connections are not measured.
         let pairing = self.pairing.as_ref();
         let paired =
@@ -197,7 +197,7 @@ impl ArmPlan {
         let latencies = shard
             .map_or_else(|| LatencyStore::Own(RefCell::default()), |shard| LatencyStore::Shared(Arc::clone(shard)));
         let environment = Arc::clone(&self.environment);
-        Rc::new(SliceHost::new(context, self.slices, environment, connector, (stats, latencies)))
+        Rc::new(WorkerHost::new(context, Mode::Slices(self.slices), environment, connector, (stats, latencies)))
     }
 }
 

@@ -50,20 +50,13 @@ pub fn intended_starts(
 fn draw(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> Vec<u64> {
     let mut random = generator(key);
     let gap_ns = 1e9 / rate_per_s;
-    #[expect(clippy::cast_precision_loss, reason = "an hour in ns has 42 bits")]
     let length_ns = length_ns as f64;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "bounded at 20 million by the contract"
-    )]
     let mut starts = Vec::with_capacity((length_ns / gap_ns * 1.1) as usize + 16);
     let mut start_ns = match arrivals {
         Arrivals::Poisson => exponential(&mut random) * gap_ns,
         Arrivals::Fixed => random.random::<f64>() * gap_ns,
     };
     while start_ns < length_ns {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to an hour")]
         starts.push(start_ns as u64);
         start_ns += match arrivals {
             Arrivals::Poisson => exponential(&mut random) * gap_ns,

@@ -86,19 +86,17 @@ fn connect_code(error: &SqlError) -> Code {
 fn statement_code(error: &SqlError) -> Code {
     match error.code {
         // 2002, 2003 and 2005 cannot connect, 1040 and 1203 too many connections, 1049 unknown database.
-        // 1226 the account's limit of connections or statements; the others as above.
-        2002 | 2003 | 2005 | 1040 | 1049 | 1203 | 1044 | 1045 | 1130 | 1226 | 1251 | 1698 | 1820 | 1862 | 2026
-        | 2059 | 2061 | 3118 | 3159 | 4151
-            if error.fatal =>
-        {
-            connect_code(error)
-        }
+        // 1226 the account's limit of connections or statements.
+        2002 | 2003 | 2005 | 1040 | 1049 | 1203 | 1226 if error.fatal => Code::ConnectFailed,
         // 1053 shutting down, 1927 connection killed, 2006 gone, 2013 lost, 2055 lost in the middle.
         1053 | 1927 | 2006 | 2013 | 2055 => Code::ServerLost,
         // 2000: the script's runtime caught a panic of the client.
         2000 => Code::Internal,
-        _ if error.fatal => Code::ServerLost,
-        _ => Code::SqlError,
+        _ if !error.fatal => Code::SqlError,
+        _ => match connect_code(error) {
+            Code::ConnectFailed => Code::ServerLost,
+            refused => refused,
+        },
     }
 }
 

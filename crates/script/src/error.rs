@@ -32,9 +32,6 @@ pub enum ScriptError {
     NoCommand { script: String, command: String, known: Vec<String> },
     #[error("cannot find the event() function in {script}")]
     NoEvent { script: String },
-    /// The program was linked without `-rdynamic` and does not export its C symbols.
-    #[error("this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic.")]
-    NotExported { message: String },
 }
 
 fn prefix(place: &Option<Place>) -> String {

@@ -1,8 +1,7 @@
 //! Options: those that scripts declare (types, defaults, parsing), sysbench's general ones, and all that a script is run with.
 
 use std::collections::BTreeMap;
-
-use OptionType::{Bool, Double, File, Int, List, Size, String as Text};
+use std::sync::LazyLock;
 
 use crate::error::ScriptError;
 use crate::random::{RandSettings, UniquePlace};
@@ -22,8 +21,15 @@ pub enum OptionType {
 }
 
 impl OptionType {
+    const ALL: [Self; 8] =
+        [Self::Null, Self::Bool, Self::Int, Self::Size, Self::Double, Self::String, Self::List, Self::File];
+
     pub fn from_number(number: i64) -> Option<Self> {
-        [Self::Null, Bool, Int, Size, Double, Text, List, File].into_iter().find(|kind| *kind as i64 == number)
+        Self::ALL.into_iter().find(|kind| *kind as i64 == number)
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| format!("{kind:?}") == name)
     }
 
     pub fn expected(self) -> &'static str {
@@ -57,10 +63,6 @@ impl OptionValue {
             Self::Text(text) => text.clone(),
             Self::List(items) => items.join(","),
         }
-    }
-
-    pub fn to_number(&self) -> f64 {
-        as_number(self).unwrap_or_else(|| leading_number(&self.to_text()))
     }
 }
 
@@ -279,11 +281,12 @@ pub enum Section {
     Log,
     Database,
     MySql,
-    Refused,
     Ours,
+    Refused,
 }
 
 impl Section {
+    /// With their headings in `--help`, in its order.
     pub const ALL: [(Self, &str); 7] = [
         (Self::General, "General options:"),
         (Self::Random, "Pseudo-Random Numbers Generator options:"),
@@ -299,11 +302,11 @@ impl Section {
 pub struct OptionSpec {
     pub name: &'static str,
     pub kind: OptionType,
-    pub default: &'static str,
-    pub section: Section,
-    pub words: &'static str,
     /// Type in `sysbench.opt`. None if scripts do not see it.
     in_scripts: Option<OptionType>,
+    pub default: &'static str,
+    pub words: &'static str,
+    pub section: Section,
 }
 
 impl OptionSpec {
@@ -320,27 +323,6 @@ impl OptionSpec {
             kind: self.kind,
         }
     }
-
-    const fn in_scripts(self, in_scripts: Option<OptionType>) -> Self {
-        Self { in_scripts, ..self }
-    }
-}
-
-const fn option(
-    section: Section,
-    name: &'static str,
-    kind: OptionType,
-    default: &'static str,
-    words: &'static str,
-) -> OptionSpec {
-    OptionSpec {
-        name,
-        kind,
-        default,
-        section,
-        words,
-        in_scripts: if matches!(section, Section::Ours) { None } else { Some(kind) },
-    }
 }
 
 pub fn general_option(name: &str) -> Option<&'static OptionSpec> {
@@ -348,84 +330,23 @@ pub fn general_option(name: &str) -> Option<&'static OptionSpec> {
     OPTIONS.iter().find(|option| option.name == name)
 }
 
-use Section::{Database, General, Log, MySql, Ours, Random, Refused};
-
 /// Every option of both sysbench dialects and of our own, in the order of `--help`. The command line, `--help`,
-/// `sysbench.opt` and the check of `docs/reference/sysbench.md` use this table.
-#[rustfmt::skip]
-pub const OPTIONS: &[OptionSpec] = &[
-    option(General, "threads", Int, "1", "worker threads, each with a connection"),
-    option(General, "events", Int, "0", "end after this many events; 0: no limit"),
-    option(General, "time", Int, "10", "end after this many seconds; 0: no limit"),
-    option(General, "warmup_time", Int, "0", "run this many seconds uncounted before --time begins"),
-    option(General, "forced_shutdown", Text, "off", "seconds that events may overrun --time before they are abandoned, or off"),
-    option(General, "thread_stack_size", Size, "64K", "C stack of a worker; at least 256K"),
-    option(General, "thread_init_timeout", Int, "30", "seconds within which all workers must be ready"),
-    option(General, "rate", Int, "0", "events per second of all workers together, at random times; 0: as fast as possible"),
-    option(General, "report_interval", Int, "0", "seconds between intermediate reports; 0: none"),
-    option(General, "report_checkpoints", List, "", "seconds from the start at which to report in full and restart counting"),
-    option(General, "debug", Bool, "off", "print debug messages and statistics of each thread"),
-    option(General, "validate", Bool, "off", "passed to the script as sysbench.opt.validate"),
-    option(General, "help", Bool, "off", "print this and exit"),
-    option(General, "version", Bool, "off", "print the version and exit"),
-    option(General, "config_file", File, "", "file of options, one name=value a line").in_scripts(None),
-    option(General, "luajit_cmd", Text, "", "on, off or flush, for LuaJIT's compiler"),
-    option(General, "tx_rate", Int, "0", "deprecated name of --rate"),
-    option(General, "max_requests", Int, "0", "deprecated name of --events"),
-    option(General, "max_time", Int, "0", "deprecated name of --time"),
-    option(General, "num_threads", Int, "1", "deprecated name of --threads"),
-    option(General, "test", Text, "", "deprecated form of the script's name").in_scripts(None),
-
-    option(Random, "rand_type", Text, "uniform", "distribution: uniform, gaussian, special, pareto or zipfian"),
-    option(Random, "rand_seed", Int, "0", "seed of everything random; 0: from the clock"),
-    option(Random, "rand_spec_iter", Int, "12", "draws averaged into one gaussian or special number"),
-    option(Random, "rand_spec_pct", Int, "1", "width of the special band, per cent of the range"),
-    option(Random, "rand_spec_res", Int, "75", "numbers in the special band, per cent"),
-    option(Random, "rand_pareto_h", Double, "0.2", "h of the pareto distribution"),
-    option(Random, "rand_zipfian_exp", Double, "0.8", "exponent of the zipfian distribution"),
-
-    option(Log, "verbosity", Int, "3", "0 fatal, 1 alert, 2 warning, 3 notice, 4 info, 5 debug"),
-    option(Log, "percentile", List, "95", "latency percentiles to report, each up to 100; 0: none").in_scripts(Some(Int)),
-    option(Log, "histogram", Bool, "off", "print the latency histogram at the end"),
-
-    option(Database, "db_driver", Text, "mysql", "mysql, for MySQL and MariaDB"),
-    option(Database, "db_ps_mode", Text, "auto", "prepared statements: auto or server; disable, client or text for literals in the SQL"),
-    option(Database, "db_debug", Bool, "off", "accepted and ignored; use --debug"),
-
-    option(MySql, "mysql_host", List, "localhost", "hosts; connections are distributed over ports, then hosts"),
-    option(MySql, "mysql_port", List, "3306", "ports"),
-    option(MySql, "mysql_socket", List, "", "unix sockets; they take precedence over hosts and ports"),
-    option(MySql, "mysql_user", Text, "sbtest", "account"),
-    option(MySql, "mysql_password", Text, "", "its password; when empty, $MYSQL_PWD"),
-    option(MySql, "mysql_db", Text, "sbtest", "database"),
-    option(MySql, "mysql_ssl", Text, "off", "TLS: disabled (off), preferred, required (on), verify_ca or verify_identity"),
-    option(MySql, "mysql_ssl_key", Text, "", "client's private key (PEM)"),
-    option(MySql, "mysql_ssl_ca", Text, "", "certificates that may sign the server's (PEM)"),
-    option(MySql, "mysql_ssl_cert", Text, "", "client's certificate (PEM)"),
-    option(MySql, "mysql_ignore_errors", List, "1213,1020,1205", "server errors after which an event is run again, or all"),
-    option(MySql, "mysql_debug", Bool, "off", "accepted and ignored: bakeoff uses no client library"),
-    option(MySql, "mysql_dry_run", Bool, "off", "run the script without a server: every statement succeeds at once"),
-
-    option(Ours, "dialect", Text, "1.0", "layout of the final report: 1.0 (as sysbench 1.0.20) or 1.1 (as its master)"),
-    option(Ours, "json", File, "", "write the result as JSON to this file; without a file to standard output, with everything else on standard error"),
-    option(Ours, "hdr_log", File, "", "write latencies as an HdrHistogram interval log to this file"),
-    option(Ours, "placement", Text, "free", "threads of a connection: free, or paired (client and server thread on one CPU)"),
-    option(Ours, "idle_connections", Int, "0", "connections held open besides the workers' own, doing nothing"),
-    option(Ours, "mysql_charset", Text, "utf8mb4", "character set of the connections"),
-    option(Ours, "mysql_collation", Text, "", "their collation; when empty, the server's default for the character set"),
-    option(Ours, "strict", Bool, "off", "refuse what sysbench accepts: invalid numbers, options without their value, missing files"),
-    option(Ours, "remarks", Bool, "off", "print lines that sysbench does not print: the character set, and events that were due but never begun"),
-    option(Ours, "my_cnf", File, "", "read account, address and TLS from this my.cnf; without a file: the usual ones"),
-
-    option(Refused, "mysql_ssl_cipher", Text, "", "the TLS library chooses the cipher"),
-    option(Refused, "mysql_compression", Bool, "off", "compression is not supported"),
-    option(Refused, "mysql_compression_algorithms", Text, "zlib", "used only with --mysql-compression"),
-    option(Refused, "pgsql_host", Text, "", "PostgreSQL").in_scripts(None),
-    option(Refused, "pgsql_port", Int, "", "PostgreSQL").in_scripts(None),
-    option(Refused, "pgsql_user", Text, "", "PostgreSQL").in_scripts(None),
-    option(Refused, "pgsql_password", Text, "", "PostgreSQL").in_scripts(None),
-    option(Refused, "pgsql_db", Text, "", "PostgreSQL").in_scripts(None),
-];
+/// `sysbench.opt` and the check of `docs/reference/sysbench.md` use this table. A line of `options.txt` has an option's
+/// name, type, type in scripts, default and description.
+pub static OPTIONS: LazyLock<Vec<OptionSpec>> = LazyLock::new(|| {
+    let mut section = Section::General;
+    let mut options = Vec::new();
+    for line in include_str!("options.txt").lines().filter(|line| !line.is_empty()) {
+        if let [name, kind, in_scripts, default, words] = line.split(" | ").collect::<Vec<_>>()[..] {
+            let kind = OptionType::named(kind).unwrap_or_else(|| unreachable!("in options.txt: {line}"));
+            options.push(OptionSpec { name, kind, in_scripts: OptionType::named(in_scripts), default, words, section });
+        } else {
+            let named = Section::ALL.iter().find(|(_, heading)| heading.trim_end() == line);
+            section = named.unwrap_or_else(|| unreachable!("in options.txt: {line}")).0;
+        }
+    }
+    options
+});
 
 fn general_decls() -> impl Iterator<Item = OptionDecl> {
     let seen = |spec: &OptionSpec| Some(OptionDecl { kind: spec.in_scripts?, ..spec.decl() });

@@ -28,7 +28,6 @@ pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32)
     let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(true)) };
     fill(&lua, source, settings, thread)?;
     let runtime: Table = lua.named_registry_value(REGISTRY_NAME)?;
-    check_exports(&runtime)?;
     for (chunk_name, text) in &FILES[1..] {
         load_chunk(&lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)
             .and_then(|file| file.call::<()>(runtime.clone()))?;
@@ -50,7 +49,7 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     })?)?;
 
     let runtime = lua.create_table()?;
-    runtime.set("cdef", symbols::declarations())?;
+    runtime.set("cdef", symbols::DECLARATIONS)?;
     runtime.set("tid", thread)?;
     runtime.set("threads", settings.threads)?;
     runtime.set("seed", settings.seed as f64)?;
@@ -67,11 +66,6 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     lua.set_named_registry_value(REGISTRY_NAME, &runtime)?;
     let (chunk_name, text) = FILES[0];
     load_chunk(lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)?.call::<()>(runtime)
-}
-
-fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
-    let missing: Option<String> = runtime.get::<Function>("missing_symbol").and_then(|check| check.call(()))?;
-    missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
 }
 
 /// The built-in LuaJIT: `LuaJIT 2.1.1767980792`.

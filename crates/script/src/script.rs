@@ -72,7 +72,7 @@ impl Script {
         role: ThreadRole,
         host: impl Into<HostRef>,
     ) -> Result<Self, ScriptError> {
-        crate::symbols::keep_symbols();
+        std::hint::black_box(crate::symbols::ALL);
         let thread = role.thread_id(settings.threads);
         let session = ScriptSession::new(settings, thread, host.into());
         let mut script = Self { name: source.name.clone(), thread, commands: Vec::new(), session, lua: None };
@@ -211,7 +211,7 @@ impl Script {
         let mut all = args.into_lua_multi(self.lua())?;
         all.push_front(Value::Function(function.clone()));
         let out: Result<MultiValue, mlua::Error> = call.call(all);
-        if let Some(panic) = self.session.take_panic() {
+        if let Some(panic) = self.session.panic.take() {
             // The host panicked under Lua, which cannot be unwound. Lua has returned by now.
             std::panic::resume_unwind(panic);
         }

@@ -39,7 +39,8 @@ pub(crate) struct ScriptSession {
     pub(crate) declared: OnceCell<Vec<OptionDecl>>,
     failure: RefCell<Option<FailedStatement>>,
     undecided: Cell<bool>,
-    panic: RefCell<Option<Box<dyn Any + Send>>>,
+    /// The first panic of the host under Lua. It is resumed when Lua has returned.
+    pub(crate) panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
 impl ScriptSession {
@@ -56,7 +57,7 @@ impl ScriptSession {
                 unique: Unique::new(unique_from, thread, settings.threads),
             }),
             ignore_errors: settings.ignore_errors.clone(),
-            driver: SqlDriver::mysql(),
+            driver: SqlDriver { short_name: c"mysql".as_ptr(), long_name: c"MySQL driver".as_ptr() },
             connections: ConnectionPool::default(),
             declared: OnceCell::new(),
             failure: RefCell::default(),
@@ -69,17 +70,8 @@ impl ScriptSession {
         Entered { previous: CURRENT.replace(self) }
     }
 
-    /// Keeps the first panic of the host under Lua. It is resumed when Lua has returned.
-    pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
-        self.panic.borrow_mut().get_or_insert(panic);
-    }
-
     pub(crate) fn has_panicked(&self) -> bool {
         self.panic.borrow().is_some()
-    }
-
-    pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
-        self.panic.borrow_mut().take()
     }
 
     pub(crate) fn failed(&self, error: &SqlError, query: &[u8], call: SqlCall) {
@@ -129,7 +121,7 @@ pub(crate) fn with_current<T>(body: impl FnOnce(&ScriptSession) -> T) -> T {
 pub(crate) fn shielded<T>(default: T, call: impl FnOnce(&ScriptSession) -> T) -> T {
     with_current(|session| {
         catch_unwind(AssertUnwindSafe(|| call(session))).unwrap_or_else(|panic| {
-            session.panicked(panic);
+            session.panic.borrow_mut().get_or_insert(panic);
             default
         })
     })
@@ -160,12 +152,6 @@ pub(crate) const FATAL: c_int = 2;
 pub(crate) struct SqlDriver {
     short_name: *const c_char,
     long_name: *const c_char,
-}
-
-impl SqlDriver {
-    pub(crate) fn mysql() -> Self {
-        Self { short_name: c"mysql".as_ptr(), long_name: c"MySQL driver".as_ptr() }
-    }
 }
 
 #[repr(C)]

@@ -148,17 +148,13 @@ impl CommandLine {
     }
 
     pub(crate) fn int(&self, name: &str) -> i64 {
-        match self.value(name) {
-            OptionValue::Int(number) => number,
-            other => unreachable!("--{name} is not a whole number: {other:?}"),
-        }
+        let OptionValue::Int(value) = self.value(name) else { unreachable!("the type of --{name}") };
+        value
     }
 
     pub(crate) fn double(&self, name: &str) -> f64 {
-        match self.value(name) {
-            OptionValue::Double(number) => number,
-            other => unreachable!("--{name} is not a number: {other:?}"),
-        }
+        let OptionValue::Double(value) = self.value(name) else { unreachable!("the type of --{name}") };
+        value
     }
 
     pub(crate) fn is_on(&self, name: &str) -> bool {
@@ -166,10 +162,8 @@ impl CommandLine {
     }
 
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
-        match self.value(name) {
-            OptionValue::List(items) => items,
-            other => unreachable!("--{name} is not a list: {other:?}"),
-        }
+        let OptionValue::List(value) = self.value(name) else { unreachable!("the type of --{name}") };
+        value
     }
 
     fn value(&self, name: &str) -> OptionValue {

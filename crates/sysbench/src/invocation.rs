@@ -1,5 +1,6 @@
 //! One call of the command, from its arguments to its exit code.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -16,13 +17,13 @@ use serde_json::{Map, Value, json};
 use crate::Build;
 use crate::command_line::{CommandLine, REFUSED_TESTS, bad_value, help, needs_value};
 use crate::console::Console;
-use crate::report::machine_readable::{Circumstances, HdrLog, JsonOutput, result};
+use crate::report::machine_readable::{OutputFile, result};
 use crate::report::{header, preamble};
-use crate::run::{Ending, Outcome, Run};
-use crate::run_options::{RunOptions, dialect, verbosity};
+use crate::run::{Ending, Run};
+use crate::run_options::{RunOptions, STANDARD_OUTPUT, dialect, verbosity};
 use crate::server::MySqlOptions;
 use crate::session::SysbenchSession;
-use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
+use crate::test::{MAX_PRIME, ScriptTest, Test};
 
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
@@ -30,9 +31,25 @@ const FORCED: u8 = 2;
 
 const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
 
+/// Why a call ends with exit code 1.
+enum Refusal {
+    /// A mistake on the command line, which goes to standard error.
+    Typed(String),
+    Fatal(String),
+    Reported,
+}
+
+impl From<String> for Refusal {
+    fn from(words: String) -> Self {
+        Self::Fatal(words)
+    }
+}
+
 pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
     allow_many_files();
-    end_with_the_reader();
+    // Ends a run when nobody reads its output any more (`sysbench … | head`). Sockets send without this signal.
+    // SAFETY: sets the signal's own default, which Rust's start-up has replaced, before any thread exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     undo_when_ended(SignalEnd::Signal);
     let code = match CommandLine::parse(arguments) {
         Ok(line) => call(&line, arguments, build),
@@ -42,12 +59,6 @@ pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
         }
     };
     ExitCode::from(code)
-}
-
-/// Lets a run end when nobody reads its output any more (`sysbench … | head`). Sockets send without this signal.
-fn end_with_the_reader() {
-    // SAFETY: sets the signal's own default, which Rust's start-up has replaced, before any thread exists.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
 fn complain(words: &str) {
@@ -97,7 +108,7 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
         return FAILED;
     }
     let text_statements = ["disable", "client", "text"].contains(&line.text("db_ps_mode"));
-    let aside = line.has("json") && ["", "-"].contains(&line.text("json"));
+    let aside = line.has("json") && STANDARD_OUTPUT.contains(&line.text("json"));
     let verbosity = verbosity(line);
     let early = Console::new(verbosity, aside, text_statements);
     let options = match RunOptions::read(line, |words| early.print(words)) {
@@ -113,7 +124,15 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
     }
     let console = Arc::new(Console::new(options.verbosity, aside, text_statements));
     console.notice(&header(&options));
-    let code = Invocation { line, arguments, build, options, console: Arc::clone(&console) }.run();
+    let invocation = Invocation { line, arguments, build, options, console: Arc::clone(&console) };
+    let code = invocation.run().unwrap_or_else(|refusal| {
+        match refusal {
+            Refusal::Typed(words) => complain(&words),
+            Refusal::Fatal(words) => console.fatal(&words),
+            Refusal::Reported => {}
+        }
+        FAILED
+    });
     console.finish();
     code
 }
@@ -127,36 +146,27 @@ struct Invocation<'a> {
 }
 
 impl Invocation<'_> {
-    fn run(&self) -> u8 {
+    fn run(&self) -> Result<u8, Refusal> {
         let name = self.line.test.as_deref().unwrap_or("-");
-        let done = match name {
-            "cpu" => self.run_cpu(),
-            name if is_for_the_original(self.line) => {
-                let what =
-                    if REFUSED_TESTS.contains(&name) { format!("{name} test") } else { "pgsql driver".to_owned() };
-                Err(format!(
-                    "the {what} is not supported: bakeoff measures MySQL and MariaDB. Install sysbench to run it instead"
-                ))
-            }
-            name => self.run_script(name),
-        };
-        done.unwrap_or_else(|words| {
-            if !words.is_empty() {
-                self.console.fatal(&words);
-            }
-            FAILED
-        })
+        if name == "cpu" {
+            return self.run_cpu();
+        }
+        if is_for_the_original(self.line) {
+            let what = if REFUSED_TESTS.contains(&name) { format!("{name} test") } else { "pgsql driver".to_owned() };
+            return Err(Refusal::Fatal(format!(
+                "the {what} is not supported: bakeoff measures MySQL and MariaDB. Install sysbench to run it instead"
+            )));
+        }
+        self.run_script(name)
     }
 
-    fn run_cpu(&self) -> Result<u8, String> {
-        if self.line.command.is_none() {
-            complain("The 'cpu' test requires a command argument. See 'sysbench cpu help'");
-            return Ok(FAILED);
-        }
+    fn run_cpu(&self) -> Result<u8, Refusal> {
+        const NO_COMMAND: &str = "The 'cpu' test requires a command argument. See 'sysbench cpu help'";
+        let command = self.line.command.as_deref().ok_or_else(|| Refusal::Typed(NO_COMMAND.to_owned()))?;
         let is_limit = |name: &str| name.replace('_', "-") == "cpu-max-prime";
         let of_line = self.line.others.iter();
         if let Some((name, value)) = of_line.clone().find(|(name, _)| !is_limit(name)) {
-            return Ok(unknown_option(name, value.as_deref()));
+            return Err(unknown_option(name, value.as_deref()));
         }
         let of_line = of_line.map(|(_, value)| value.as_deref().unwrap_or("0"));
         // A file may also have options of scripts.
@@ -164,31 +174,29 @@ impl Invocation<'_> {
         let of_files = of_files.filter(|(name, _)| is_limit(name)).map(|(_, value)| value.as_str());
         let mut limits = of_files.chain(of_line);
         if let Some(number) = limits.clone().find(|number| number.parse::<i64>().is_err()) {
-            complain(&bad_value("cpu_max_prime", number));
-            return Ok(FAILED);
+            return Err(Refusal::Typed(bad_value("cpu_max_prime", number)));
         }
-        let max_prime = limits.try_fold(MAX_PRIME, |_, number| max_prime(number))?;
-        match self.line.command.as_deref() {
-            Some("run") => {}
-            Some("help") => {
-                self.console.print(&format!(
-                    "cpu options:\n  --cpu-max-prime=N upper limit for primes generator [{MAX_PRIME}]\n"
-                ));
+        let max_prime = limits.try_fold(MAX_PRIME, |_, number| {
+            let limit = number.parse().ok().filter(|limit| *limit > 0);
+            limit.ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))
+        })?;
+        match command {
+            "run" => {}
+            "help" => {
+                let words = format!("--cpu-max-prime=N upper limit for primes generator [{MAX_PRIME}]");
+                self.console.print(&format!("cpu options:\n  {words}\n"));
                 return Ok(DONE);
             }
-            command => return Ok(no_command("cpu", command.unwrap_or_default())),
+            other => return Err(no_command("cpu", other)),
         }
         let mysql = MySqlOptions::read(self.line)?;
         let session = Arc::new(SysbenchSession::new(Arc::clone(&self.console), mysql.rotation()?, true, None));
-        let limit = format!("Prime numbers limit: {max_prime}");
-        self.console.notice(&preamble(&self.options, Some(&limit)));
-        let run = Run { test: Arc::new(Test::Cpu { max_prime }), options: Arc::clone(&self.options), session };
-        let json = self.json_output()?;
-        let outcome = run.run(None, self.hdr_log()?);
-        self.conclude("cpu", &run, outcome, json, &mysql)
+        self.console.notice(&preamble(&self.options, Some(&format!("Prime numbers limit: {max_prime}"))));
+        let run = Run::new(Test::Cpu { max_prime }, &self.options, &session);
+        Ok(self.run_and_conclude("cpu", &run, None, &mysql)?.0)
     }
 
-    fn run_script(&self, name: &str) -> Result<u8, String> {
+    fn run_script(&self, name: &str) -> Result<u8, Refusal> {
         let mysql = MySqlOptions::read(self.line)?;
         mysql.check()?;
         let mut source = find_on_path(name).map_err(|error| match error {
@@ -205,45 +213,46 @@ impl Invocation<'_> {
             mysql.driver_failure(),
         ));
         let test = ScriptTest { settings: self.settings(&source, &mysql)?, source };
-        let main = match test.load(ThreadRole::Main, session.command_host()) {
-            Ok(main) => main,
-            Err(ScriptError::UnknownOption { name, .. }) => {
-                let (name, value) = self.as_typed(&name).unwrap_or((&name, None));
-                return Ok(unknown_option(name, value));
-            }
-            Err(ScriptError::BadOption { name, value, expected }) if expected == OptionType::Int.expected() => {
-                complain(&bad_value(&name, &value));
-                return Ok(FAILED);
-            }
-            Err(ScriptError::BadOption { name, value, expected }) if expected == OptionType::Bool.expected() => {
-                return Ok(unknown_option(&name, Some(&value)));
-            }
-            Err(error) => {
-                self.console.script_failed("", &error);
-                return Ok(FAILED);
-            }
-        };
+        let main = test.load(ThreadRole::Main, session.command_host()).map_err(|error| self.not_loaded(error))?;
         let is_stdin = name == "-";
         if let Some((name, value)) = self.line.bad_flags.first().and_then(|name| self.as_typed(&name.replace('-', "_")))
             && !is_stdin
         {
-            return Ok(unknown_option(name, value));
+            return Err(unknown_option(name, value));
         }
         if let Some(name) = self.without_its_value(&main) {
-            complain(&needs_value(name));
-            return Ok(FAILED);
+            return Err(Refusal::Typed(needs_value(name)));
         }
-        match self.line.command.as_deref() {
-            // sysbench runs the body of a script from standard input, but no command.
-            _ if is_stdin => Ok(DONE),
-            None => Ok(DONE),
-            Some("run") if !has_command(&main, "run") => self.run_events(name, main, test, &session, &mysql),
-            Some("help") => self.help(&main, name),
-            Some(command) if has_command(&main, command) => {
-                let done = test.command(command, &main, &self.options, &session);
-                Ok(if done { DONE } else { FAILED })
+        // sysbench runs the body of a script from standard input, but no command.
+        let Some(command) = self.line.command.as_deref().filter(|_| !is_stdin) else { return Ok(DONE) };
+        let is_known = main.commands().iter().any(|known| known.name == command);
+        match command {
+            "run" if !is_known => self.run_events(name, main, test, &session, &mysql),
+            _ if !is_known => Err(no_command(name, command)),
+            "help" => main.command("help").map(|()| DONE).map_err(|error| self.failed("help", &error)),
+            _ if test.command(command, &main, &self.options, &session) => Ok(DONE),
+            _ => Err(Refusal::Reported),
+        }
+    }
+
+    fn failed(&self, function: &str, error: &ScriptError) -> Refusal {
+        self.console.script_failed(function, error);
+        Refusal::Reported
+    }
+
+    fn not_loaded(&self, error: ScriptError) -> Refusal {
+        match error {
+            ScriptError::UnknownOption { name, .. } => {
+                let (name, value) = self.as_typed(&name).unwrap_or((&name, None));
+                unknown_option(name, value)
             }
-            Some(command) => Ok(no_command(name, command)),
+            ScriptError::BadOption { name, value, expected } if expected == OptionType::Int.expected() => {
+                Refusal::Typed(bad_value(&name, &value))
+            }
+            ScriptError::BadOption { name, value, expected } if expected == OptionType::Bool.expected() => {
+                unknown_option(&name, Some(&value))
+            }
+            error => self.failed("", &error),
         }
     }
 
@@ -264,19 +273,6 @@ impl Invocation<'_> {
         Some((name, value.as_deref()))
     }
 
-    fn help(&self, main: &Script, name: &str) -> Result<u8, String> {
-        if !has_command(main, "help") {
-            return Ok(no_command(name, "help"));
-        }
-        match main.command("help") {
-            Ok(()) => Ok(DONE),
-            Err(error) => {
-                self.console.script_failed("help", &error);
-                Ok(FAILED)
-            }
-        }
-    }
-
     fn run_events(
         &self,
         name: &str,
@@ -284,49 +280,27 @@ impl Invocation<'_> {
         test: ScriptTest,
         session: &Arc<SysbenchSession>,
         mysql: &MySqlOptions<'_>,
-    ) -> Result<u8, String> {
-        if let Err(error) = main.init() {
-            self.console.script_failed("init", &error);
-            return Ok(FAILED);
-        }
+    ) -> Result<u8, Refusal> {
+        main.init().map_err(|error| self.failed("init", &error))?;
         self.console.notice(&preamble(&self.options, None));
-        let run = Run {
-            test: Arc::new(Test::Script(Box::new(test))),
-            options: Arc::clone(&self.options),
-            session: Arc::clone(session),
-        };
-        let json = self.json_output()?;
-        let outcome = run.run(Some(&main), self.hdr_log()?);
-        let ran = matches!(outcome.ending, Ending::Complete | Ending::Failed);
-        let code = self.conclude(name, &run, outcome, json, mysql)?;
+        let run = Run::new(Test::Script(Box::new(test)), &self.options, session);
+        let (code, ran) = self.run_and_conclude(name, &run, Some(&main), mysql)?;
         if ran && let Err(error) = main.done() {
             self.console.script_failed("done", &error);
         }
         Ok(code)
     }
 
-    fn hdr_log(&self) -> Result<Option<HdrLog>, String> {
-        let path = self.options.hdr_log.as_deref();
-        path.map(HdrLog::create).transpose()
-    }
-
-    fn json_output(&self) -> Result<Option<JsonOutput>, String> {
-        let target = self.options.json.as_ref();
-        target.map(JsonOutput::create).transpose()
-    }
-
     fn settings(&self, source: &ScriptSource, mysql: &MySqlOptions<'_>) -> Result<Settings, String> {
-        let mut options = std::collections::BTreeMap::new();
+        let mut options = BTreeMap::new();
         if !self.line.others_of_files.is_empty() {
             // A file may have options of other scripts. Only this one's are passed on.
             let known = describe(source).map(|known| known.options).unwrap_or_default();
-            let is_known = |name: &str| known.is_empty() || known.iter().any(|option| option.name == name);
-            let exported = "will not be exported, because the type is unknown";
             for (name, value) in &self.line.others_of_files {
-                if is_known(name) {
+                if known.is_empty() || known.iter().any(|option| option.name == *name) {
                     options.insert(name.clone(), OptionValue::Text(value.clone()));
                 } else {
-                    let words = format!("Global option '{name}' {exported}");
+                    let words = format!("Global option '{name}' will not be exported, because the type is unknown");
                     self.console.log(LogLevel::Warning, &words);
                 }
             }
@@ -355,36 +329,33 @@ impl Invocation<'_> {
         })
     }
 
-    fn conclude(
+    /// Runs a test and writes its result for programs. Returns the exit code, and whether the run ended by itself.
+    fn run_and_conclude(
         &self,
         test: &str,
         run: &Run,
-        outcome: Outcome,
-        json: Option<JsonOutput>,
+        main: Option<&Script>,
         mysql: &MySqlOptions<'_>,
-    ) -> Result<u8, String> {
-        let Outcome { ending, whole, intervals, dropped } = outcome;
-        let given_up = match ending {
-            Ending::Forced { unfinished } => Some(unfinished),
-            _ => None,
-        };
-        if let Some(json) = json.filter(|_| ending == Ending::Complete || given_up.is_some()) {
-            let circumstances = Circumstances {
-                test,
-                options: &self.options,
-                given: self.given(&run.test),
-                charset: mysql.charset(),
-                server: run.session.server(),
-                given_up,
-                dropped,
-                build: self.build,
-            };
-            json.write(&result(circumstances, &whole, intervals))?;
+    ) -> Result<(u8, bool), Refusal> {
+        let json = self.options.json.as_deref();
+        let json_file = json.filter(|file| !STANDARD_OUTPUT.contains(file));
+        let json_file = json_file.map(|path| OutputFile::create("--json", path)).transpose()?;
+        let hdr_log = self.options.hdr_log.as_deref().map(OutputFile::hdr_log).transpose()?;
+        let outcome = run.run(main, hdr_log);
+        let ending = outcome.ending;
+        if json.is_some() && matches!(ending, Ending::Complete | Ending::Forced { .. }) {
+            let (given, server) = (self.given(&run.test), run.session.server());
+            let result = result(test, &self.options, given, mysql.charset(), server, self.build, outcome);
+            match json_file {
+                Some(mut file) => file.write(&format!("{result:#}\n"))?,
+                // A closed pipe is not an error.
+                None => drop(writeln!(std::io::stdout(), "{result:#}")),
+            }
         }
         Ok(match ending {
-            Ending::Complete => DONE,
-            Ending::Failed => FAILED,
-            Ending::NotReady | Ending::Forced { .. } => FORCED,
+            Ending::Complete => (DONE, true),
+            Ending::Failed => (FAILED, true),
+            Ending::NotReady | Ending::Forced { .. } => (FORCED, false),
         })
     }
 
@@ -396,33 +367,23 @@ impl Invocation<'_> {
                 given.insert("cpu_max_prime".to_owned(), OptionValue::Text(max_prime.to_string()));
             }
         }
-        let known = given.into_iter().filter(|(name, _)| !name.contains("password"));
-        known.map(|(name, value)| (name, json!(value.to_text()))).collect()
+        given.retain(|name, _| !name.contains("password"));
+        given.into_iter().map(|(name, value)| (name, json!(value.to_text()))).collect()
     }
 }
 
-fn has_command(script: &Script, command: &str) -> bool {
-    let mut commands = script.commands().iter();
-    commands.any(|known| known.name == command)
+fn unknown_option(name: &str, value: Option<&str>) -> Refusal {
+    let value = value.map(|value| format!("={value}")).unwrap_or_default();
+    Refusal::Typed(format!("invalid option: --{}{value}", name.replace('_', "-")))
 }
 
-fn unknown_option(name: &str, value: Option<&str>) -> u8 {
-    let name = name.replace('_', "-");
-    match value {
-        Some(value) => complain(&format!("invalid option: --{name}={value}")),
-        None => complain(&format!("invalid option: --{name}")),
-    }
-    FAILED
-}
-
-fn no_command(test: &str, command: &str) -> u8 {
-    if ["prepare", "run", "cleanup", "help"].contains(&command) {
+fn no_command(test: &str, command: &str) -> Refusal {
+    Refusal::Typed(if ["prepare", "run", "cleanup", "help"].contains(&command) {
         let test = test.rsplit('/').next().unwrap_or(test);
-        complain(&format!("'{test}' test does not implement the '{command}' command."));
+        format!("'{test}' test does not implement the '{command}' command.")
     } else {
-        complain(&format!("Unknown command: {command}"));
-    }
-    FAILED
+        format!("Unknown command: {command}")
+    })
 }
 
 fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), String> {
@@ -434,9 +395,7 @@ fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), 
             let prefix = format!("jit.{command}() {comment}");
             source.text = [prefix.as_bytes(), &source.text].concat();
         }
-        other => {
-            return Err(format!("Invalid value for --luajit-cmd: '{other}'. It is on, off or flush"));
-        }
+        other => return Err(format!("Invalid value for --luajit-cmd: '{other}'. It is on, off or flush")),
     }
     Ok(())
 }

@@ -1,14 +1,15 @@
+//! A run: starts the workers, waits for them, and reports what they did.
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use bakeoff_load::arrivals::{ArrivalSchedule, LONGEST_QUEUE};
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, RunHost};
+use bakeoff_load::host::{Environment, Mode, WorkerHost};
 use bakeoff_load::machine::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
 use bakeoff_load::worker_pool::{PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
@@ -18,13 +19,13 @@ use bakeoff_script::host::LogLevel;
 use serde_json::Value;
 
 use crate::report::final_block::{Heading, block};
-use crate::report::machine_readable::HdrLog;
-use crate::report::reporter::{CUMULATIVE, Reported, Reporter};
+use crate::report::machine_readable::OutputFile;
+use crate::report::reporter::{CUMULATIVE, Reporter};
 use crate::report::{cumulative_statistics, histogram, of_thread, operations};
 use crate::run_options::RunOptions;
 use crate::session::{IdleConnections, SysbenchSession};
-use crate::stats::{Delta, Snapshot, Stats};
-use crate::test::{Test, TestWorker};
+use crate::stats::{Delta, Snapshot, Span, Stats};
+use crate::test::Test;
 
 /// sysbench's message if `--rate` is more than the workers can do.
 const FULL_QUEUE: &str = "The event queue is full. This means the worker threads are unable to keep up with the specified event generation rate";
@@ -43,10 +44,12 @@ pub(crate) enum Ending {
     Forced { unfinished: u64 },
 }
 
+#[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) test: Arc<Test>,
     pub(crate) options: Arc<RunOptions>,
     pub(crate) session: Arc<SysbenchSession>,
+    pub(crate) stats: Arc<Stats>,
 }
 
 pub(crate) struct Outcome {
@@ -57,44 +60,56 @@ pub(crate) struct Outcome {
     pub(crate) dropped: Option<u64>,
 }
 
-impl Outcome {
-    fn without_a_run(ending: Ending) -> Self {
-        Self { ending, whole: Delta::default(), intervals: Vec::new(), dropped: None }
-    }
-}
-
 impl Run {
-    pub(crate) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
-        let console = &self.session.console;
+    pub(crate) fn new(test: Test, options: &Arc<RunOptions>, session: &Arc<SysbenchSession>) -> Self {
+        Self {
+            test: Arc::new(test),
+            options: Arc::clone(options),
+            session: Arc::clone(session),
+            stats: Arc::new(Stats::new(options.threads)),
+        }
+    }
+
+    pub(crate) fn run(&self, main: Option<&Script>, hdr_log: Option<OutputFile>) -> Outcome {
+        let without_a_run = |ending| Outcome { ending, whole: Delta::default(), intervals: Vec::new(), dropped: None };
+        self.measure(main, hdr_log).unwrap_or_else(without_a_run)
+    }
+
+    fn fatal(&self, words: &str) -> Ending {
+        self.session.console.fatal(words);
+        Ending::Failed
+    }
+
+    fn measure(&self, main: Option<&Script>, hdr_log: Option<OutputFile>) -> Result<Outcome, Ending> {
+        let (options, stats) = (&self.options, &self.stats);
         // Held until the run has ended.
-        let _idle = match self.open_idle_connections() {
-            Ok(idle) => idle,
-            Err(words) => {
-                console.fatal(&words);
-                return Outcome::without_a_run(Ending::Failed);
-            }
-        };
-        let stats = Arc::new(Stats::new(self.options.threads));
+        let _idle =
+            IdleConnections::open(&self.session, options.idle_connections).map_err(|words| self.fatal(&words))?;
         let pairing = self.pairing();
-        let workers = self.start_workers(&stats, pairing.clone());
-        if let Err(ending) = self.wait_until_ready(&workers) {
-            return Outcome::without_a_run(ending);
-        }
+        let workers = self.start_workers(pairing.clone());
+        self.wait_until_ready(&workers)?;
         let unpaired = || pairing.as_ref().and_then(|pairing| pairing.failure());
-        if let Some(reason) = unpaired() {
-            console.fatal(&format!("connections cannot be paired: {reason}"));
+        let stopped = |words: String| {
+            let ending = self.fatal(&words);
             end_workers(&workers);
-            return Outcome::without_a_run(Ending::Failed);
+            ending
+        };
+        if let Some(reason) = unpaired() {
+            return Err(stopped(format!("connections cannot be paired: {reason}")));
         }
-        give_back_memory(self.options.threads as usize);
-        let (reporter, start) = self.start_reporter(&stats, hdr_log);
+        give_back_memory(options.threads as usize);
+        let (start, started) = channel();
+        let reporter = Reporter { run: self.clone(), hdr_log };
+        let stack_bytes = options.stack_bytes.max(REPORTER_STACK_BYTES);
+        let reporter = spawn("sb", "report", stack_bytes, move || reporter.run(&started))
+            .map_err(|failure| stopped(options.no_thread(&failure)))?;
         let slice = Arc::new(self.slice());
         self.announce();
         workers.gate().open(Arc::clone(&slice));
-        // A reporter that could not be started is reported below.
+        // Fails only if the reporter panicked, which is reported below.
         let _ = start.send(Arc::clone(&slice));
 
-        let ending = self.wait_until_done(&workers, &stats, &slice);
+        let ending = self.wait_until_done(&workers, &slice);
         let end_ns = match ending {
             Ending::Complete => stats.last_departure_ns().unwrap_or_else(now_ns),
             _ => now_ns(),
@@ -103,40 +118,26 @@ impl Run {
         // After a forced end a worker may still be connecting, which would block the question.
         if let Some(reason) = (ending == Ending::Complete).then(unpaired).flatten() {
             let words = format!("not every connection could be paired again: {reason}");
-            console.log(LogLevel::Warning, &words);
+            self.session.console.log(LogLevel::Warning, &words);
         }
-        let reported = match end_reporter(reporter.map_err(|failure| self.options.no_thread(&failure))) {
-            Ok(reported) => reported,
-            Err(words) => {
-                console.fatal(&words);
-                return Outcome::without_a_run(Ending::Failed);
-            }
-        };
+        let reported = reporter.join().map_err(|_| self.fatal("a bug in the engine: panic in the reporting thread"))?;
         self.report_ending(ending, &workers);
         if ending != Ending::Failed {
-            self.report(main, &stats, reported.period, (slice.guard_end_ns, end_ns));
+            self.report(main, reported.period, (slice.guard_end_ns, end_ns));
         }
-        Outcome {
+        Ok(Outcome {
             ending,
             dropped: self.dropped(&slice, end_ns),
-            whole: stats.whole(slice.guard_end_ns, end_ns),
+            whole: stats.since(&mut Snapshot::start(Span::Whole, slice.guard_end_ns), end_ns),
             intervals: reported.intervals,
-        }
-    }
-
-    fn open_idle_connections(&self) -> Result<Option<IdleConnections>, String> {
-        let count = self.options.idle_connections;
-        let wanted = (count > 0 && !self.session.dry_run).then(|| IdleConnections::open(&self.session, count));
-        wanted.transpose()
+        })
     }
 
     /// Starts all workers, which set themselves up in parallel. They are not joined, because a forced shutdown leaves some behind.
-    fn start_workers(&self, stats: &Arc<Stats>, pairing: Option<Arc<Pairing>>) -> WorkerPool {
+    fn start_workers(&self, pairing: Option<Arc<Pairing>>) -> WorkerPool {
         let options = PoolOptions { name: "sb", threads: self.options.threads, stack_bytes: self.options.stack_bytes };
         let worker = Worker {
-            test: Arc::clone(&self.test),
-            session: Arc::clone(&self.session),
-            stats: Arc::clone(stats),
+            run: self.clone(),
             pairing,
             events_left: self.options.events.map(|events| Arc::new(AtomicU64::new(events))),
             loading: Semaphore::for_cpus(),
@@ -144,80 +145,57 @@ impl Run {
         };
         let pool = WorkerPool::start(options, move |context| worker.work(context));
         if let Some(failure) = pool.spawn_failure() {
-            self.session.console.fatal(&self.options.no_thread(failure));
+            self.fatal(&self.options.no_thread(failure));
         }
         pool
     }
 
     fn wait_until_ready(&self, workers: &WorkerPool) -> Result<(), Ending> {
         let limit = self.options.thread_init_timeout;
-        let console = &self.session.console;
-        match workers.gate().wait_all_resting(limit) {
-            Ok(_) => Ok(()),
-            Err(WaitError::Failed(_)) => {
-                console.fatal("Thread initialization failed!");
+        workers.gate().wait_all_resting(limit).map(|_| ()).map_err(|error| match error {
+            WaitError::Failed(_) => {
+                let ending = self.fatal("Thread initialization failed!");
                 end_workers(workers);
-                Err(Ending::Failed)
+                ending
             }
-            Err(WaitError::TimedOut { .. }) => {
+            WaitError::TimedOut { .. } => {
                 let seconds = limit.as_secs();
-                console.fatal(&format!("Worker threads failed to initialize within {seconds} seconds!"));
+                self.fatal(&format!("Worker threads failed to initialize within {seconds} seconds!"));
                 workers.gate().close();
-                Err(Ending::NotReady)
+                Ending::NotReady
             }
-        }
+        })
     }
 
     /// Waits until every worker has ended, one has failed, it is time for a forced shutdown, or too many events wait.
-    fn wait_until_done(&self, workers: &WorkerPool, stats: &Stats, slice: &Slice) -> Ending {
+    fn wait_until_done(&self, workers: &WorkerPool, slice: &Slice) -> Ending {
         let gate = workers.gate();
         let waiting = || {
             let due_by_ns = now_ns().min(slice.deadline_ns);
             slice.schedule.as_ref().map_or(0, |schedule| schedule.waiting(due_by_ns))
         };
-        let limit_ns = match self.options.forced_shutdown {
-            Some(grace) => slice.deadline_ns.saturating_add(ns(grace)),
-            None => u64::MAX,
-        };
+        let grace = self.options.forced_shutdown;
+        let limit_ns = grace.map_or(u64::MAX, |grace| slice.deadline_ns.saturating_add(grace.as_nanos() as u64));
         loop {
             let left = Duration::from_nanos(limit_ns.saturating_sub(now_ns()));
             let are_gone = gate.wait_all_gone(left.min(POLL)) == 0;
-            if gate.failure().is_none() && waiting() > LONGEST_QUEUE {
-                self.session.console.fatal(FULL_QUEUE);
+            if gate.failure().is_some() {
                 end_workers(workers);
                 return Ending::Failed;
             }
-            if are_gone {
-                break;
-            }
-            if gate.failure().is_some() {
+            if waiting() > LONGEST_QUEUE {
+                let ending = self.fatal(FULL_QUEUE);
                 end_workers(workers);
-                break;
+                return ending;
+            }
+            if are_gone {
+                return Ending::Complete;
             }
             if now_ns() >= limit_ns {
                 gate.close();
-                return Ending::Forced { unfinished: stats.events_running() };
+                return Ending::Forced { unfinished: self.stats.events_running() };
             }
         }
-        if gate.failure().is_some() { Ending::Failed } else { Ending::Complete }
-    }
-
-    fn start_reporter(
-        &self,
-        stats: &Arc<Stats>,
-        hdr_log: Option<HdrLog>,
-    ) -> (Result<JoinHandle<Reported>, Failure>, Sender<Arc<Slice>>) {
-        let (start, started) = channel();
-        let reporter = Reporter {
-            session: Arc::clone(&self.session),
-            stats: Arc::clone(stats),
-            test: Arc::clone(&self.test),
-            options: Arc::clone(&self.options),
-            hdr_log,
-        };
-        let body = move || reporter.run(&started);
-        let stack_bytes = self.options.stack_bytes.max(REPORTER_STACK_BYTES);
-        (spawn("sb", "report", stack_bytes, body), start)
     }
 
     fn announce(&self) {
@@ -236,10 +214,8 @@ impl Run {
         if self.options.placement == Placement::Free || self.session.dry_run {
             return None;
         }
-        let pairing = match self.session.rotation.only() {
-            Some(address) => pairing(address, None),
-            None => Err("there are several servers".to_owned()),
-        };
+        let only = self.session.rotation.only().ok_or_else(|| "there are several servers".to_owned());
+        let pairing = only.and_then(|address| pairing(address, None));
         let warn = |reason: &String| {
             let words = format!("connections cannot be paired: {reason}; their threads run free");
             self.session.console.log(LogLevel::Warning, &words);
@@ -249,8 +225,9 @@ impl Run {
 
     fn slice(&self) -> Slice {
         let start_ns = now_ns();
-        let guard_end_ns = start_ns.saturating_add(ns(self.options.warmup));
-        let deadline_ns = self.options.time.map_or(u64::MAX, |time| guard_end_ns.saturating_add(ns(time)));
+        let guard_end_ns = start_ns.saturating_add(self.options.warmup.as_nanos() as u64);
+        let deadline_ns =
+            self.options.time.map_or(u64::MAX, |time| guard_end_ns.saturating_add(time.as_nanos() as u64));
         let rate = self.options.rate_per_s;
         Slice {
             block: 0,
@@ -276,11 +253,27 @@ impl Run {
         }
     }
 
+    pub(crate) fn call_hook(&self, script: &Script, hook: &str, numbers: &[(&str, f64)]) {
+        if let Err(error) = script.report(hook, numbers) {
+            self.session.console.script_failed(&format!("sysbench.hooks.{hook}"), &error);
+        }
+    }
+
+    /// Reports by the script's hook if there is one, and else in sysbench's layout.
+    pub(crate) fn report_in_full(&self, hook: Option<&Script>, delta: &Delta, at_s: f64, numbers: &[(&str, f64)]) {
+        let options = &self.options;
+        match hook {
+            Some(script) => self.call_hook(script, CUMULATIVE, numbers),
+            None => {
+                let heading = Heading::of(&self.test, self.session.server().is_some());
+                self.session.console.notice(&block(delta, at_s, heading, options.dialect, &options.percentiles));
+            }
+        }
+    }
+
     fn report_operations(&self, main: Option<&Script>, delta: &Delta, numbers: &[(&str, f64)]) {
         let console = &self.session.console;
-        let Some(table) = operations(delta) else {
-            return;
-        };
+        let Some(table) = operations(delta) else { return };
         console.notice(&table);
         let named = delta.latencies.by_operation().into_iter().skip(1);
         let named: Vec<_> =
@@ -292,29 +285,27 @@ impl Run {
         }
     }
 
-    fn report(&self, main: Option<&Script>, stats: &Stats, mut period: Snapshot, (count_from_ns, end_ns): (u64, u64)) {
+    fn report(&self, main: Option<&Script>, mut period: Snapshot, (count_from_ns, end_ns): (u64, u64)) {
         let (console, options) = (&self.session.console, &self.options);
-        let delta = stats.period(&mut period, end_ns);
+        let delta = self.stats.since(&mut period, end_ns);
         if options.histogram {
             console.notice(&histogram(&delta));
         }
         let total_s = seconds(end_ns.saturating_sub(count_from_ns));
         let numbers = cumulative_statistics(&delta, total_s, options.percentiles.first(), 0);
-        if let Some(script) = main.filter(|script| script.has_hook(CUMULATIVE)) {
-            if let Err(error) = script.report(CUMULATIVE, &numbers) {
-                console.script_failed("sysbench.hooks.report_cumulative", &error);
-            }
+        let hook = main.filter(|script| script.has_hook(CUMULATIVE));
+        self.report_in_full(hook, &delta, total_s, &numbers);
+        if hook.is_some() {
             return;
         }
-        let heading = Heading::of(&self.test, self.session.server().is_some());
-        console.notice(&block(&delta, total_s, heading, options.dialect, &options.percentiles));
         self.report_operations(main, &delta, &numbers);
         if options.debug {
             console.log(LogLevel::Debug, "Verbose per-thread statistics:\n");
             for (thread, (events, seconds)) in delta.by_worker.iter().enumerate() {
-                for line in of_thread(thread, *events, *seconds, stats.extremes_ms(thread)) {
-                    console.log(LogLevel::Debug, &line);
-                }
+                let extremes_ms = self.stats.extremes_ms(thread);
+                console.log(LogLevel::Debug, &of_thread(thread, *events, *seconds, extremes_ms));
+                let total = format!("                 total time taken by event execution: {seconds:.4}s");
+                console.log(LogLevel::Debug, &total);
             }
             console.notice("");
         }
@@ -328,53 +319,58 @@ impl Run {
         }
         let dropped = schedule.waiting(slice.deadline_ns);
         if self.options.remarks && schedule.fell_behind(dropped, self.options.threads, slice.deadline_ns) {
-            self.session.console.log(
-                LogLevel::Warning,
-                &format!("{dropped} events were due and never begun: the servers did not keep up with --rate"),
-            );
+            let words = format!("{dropped} events were due and never begun: the servers did not keep up with --rate");
+            self.session.console.log(LogLevel::Warning, &words);
         }
         Some(dropped)
     }
 }
 
-struct Worker {
-    test: Arc<Test>,
-    session: Arc<SysbenchSession>,
-    stats: Arc<Stats>,
+pub(crate) struct Worker {
+    pub(crate) run: Run,
     pairing: Option<Arc<Pairing>>,
     /// `--events`: counted events that may still begin. None for no limit.
     events_left: Option<Arc<AtomicU64>>,
-    loading: Semaphore,
+    pub(crate) loading: Semaphore,
     /// Statements of `thread_init()` count, as in sysbench, unless there is a warm-up or the script itself loads the server there.
     counts_set_up: bool,
 }
 
 impl Worker {
     fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
-        let (console, thread) = (&self.session.console, context.thread);
+        let (Run { test, session, stats, .. }, thread) = (&self.run, context.thread);
+        let console = &session.console;
         console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
-        let pairing = self.pairing.as_ref();
-        let connector = self.session.connector(Arc::clone(&context.canceller));
-        let host = Rc::new(RunHost::new(
+        let connector = session.connector(Arc::clone(&context.canceller));
+        let host = Rc::new(WorkerHost::new(
             context,
-            (self.events_left.clone(), self.counts_set_up),
-            Arc::clone(&self.session) as Arc<dyn Environment>,
-            connector.paired(pairing.map(|pairing| pairing.worker(thread))),
-            self.stats.of_worker(thread),
+            Mode::Run { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up },
+            Arc::clone(session) as Arc<dyn Environment>,
+            connector.paired(self.pairing.as_ref().map(|pairing| pairing.worker(thread))),
+            stats.of_worker(thread),
         ));
-        self.test.work(&TestWorker {
-            host: &host,
-            session: &self.session,
-            stats: &self.stats,
-            loading: &self.loading,
-        })?;
-        let events_left = self.events_left.as_ref();
+        test.work(self, &host)?;
         if host.is_past_deadline() {
             console.log(LogLevel::Info, "Time limit exceeded, exiting...");
-        } else if events_left.is_some_and(|left| left.load(Relaxed) == 0) {
+        } else if self.events_left.as_ref().is_some_and(|left| left.load(Relaxed) == 0) {
             console.log(LogLevel::Info, "Event limit exceeded, exiting...");
         }
         Ok(())
+    }
+
+    /// Waits for the start and runs the events. Returns false if the run was given up before.
+    pub(crate) fn run_events(
+        &self,
+        host: &WorkerHost,
+        events: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<bool, Failure> {
+        let begins = host.rest();
+        if begins {
+            self.run.stats.arrive();
+            events()?;
+            self.run.stats.depart(now_ns());
+        }
+        Ok(begins)
     }
 }
 
@@ -386,12 +382,4 @@ fn end_workers(workers: &WorkerPool) {
         workers.cut_connections();
         gate.wait_all_gone(until.saturating_duration_since(Instant::now()) + LAST_GRACE);
     }
-}
-
-fn ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn end_reporter(reporter: Result<JoinHandle<Reported>, String>) -> Result<Reported, String> {
-    reporter?.join().map_err(|_| "a bug in the engine: panic in the reporting thread".to_owned())
 }

@@ -1,6 +1,7 @@
 //! The general options as what they mean: numbers in range, durations, a seed.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bakeoff_load::failure::Failure;
@@ -10,6 +11,7 @@ use bakeoff_script::{RandKind, RandSettings};
 use crate::command_line::CommandLine;
 
 const MOST_THREADS: i64 = 100_000;
+pub(crate) const STANDARD_OUTPUT: [&str; 2] = ["", "-"];
 const MOST_CHECKPOINTS: usize = 256;
 const ENDLESS: &str = "WARNING: Both event and time limits are disabled, running an endless test";
 /// Smallest C stack of a worker. LuaJIT's own data is on the heap, but its parser and connecting need this much.
@@ -37,12 +39,6 @@ pub(crate) struct Percentile {
     pub(crate) label: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum JsonTarget {
-    StandardOutput,
-    File(PathBuf),
-}
-
 #[derive(Debug, Clone)]
 pub(crate) struct RunOptions {
     pub(crate) threads: u32,
@@ -66,8 +62,9 @@ pub(crate) struct RunOptions {
     pub(crate) histogram: bool,
     pub(crate) verbosity: i64,
     pub(crate) dialect: Dialect,
-    pub(crate) json: Option<JsonTarget>,
-    pub(crate) hdr_log: Option<PathBuf>,
+    /// A file, or one of [`STANDARD_OUTPUT`].
+    pub(crate) json: Option<String>,
+    pub(crate) hdr_log: Option<String>,
     /// As given, for the preamble. None if from the clock.
     pub(crate) given_seed: Option<i64>,
     pub(crate) seed: u64,
@@ -85,12 +82,8 @@ impl RunOptions {
             line.int(old_name)
         };
         let threads = number("threads", "num_threads");
-        if !(1..=MOST_THREADS).contains(&threads) {
-            return Err(format!("Invalid value for --threads: {threads}.\n"));
-        }
-        let seconds = |name: &str, number: i64| {
-            u64::try_from(number).map(bounded_seconds).map_err(|_| format!("Invalid value for --{name}: {number}"))
-        };
+        let threads = in_range("threads", threads, 1..=MOST_THREADS).map_err(|words| format!("{words}.\n"))?;
+        let seconds = |name: &str, number: i64| Ok::<_, String>(bounded_seconds(in_range(name, number, 0..=i64::MAX)?));
         let events = number("events", "max_requests");
         let time = number("time", "max_time");
         if events == 0 && time == 0 {
@@ -108,16 +101,16 @@ impl RunOptions {
         let given_seed = Some(line.int("rand_seed")).filter(|seed| *seed != 0);
         let interval = seconds("report-interval", line.int("report_interval"))?.as_secs();
         Ok(Self {
-            threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            events: u64::try_from(events).ok().filter(|events| *events > 0),
+            threads: threads as u32,
+            events: Some(events).filter(|events| *events > 0).map(i64::cast_unsigned),
             time: Some(time).filter(|time| !time.is_zero()),
             warmup: seconds("warmup-time", line.int("warmup_time"))?,
             forced_shutdown,
             stack_bytes,
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
-            placement: placement(line)?,
-            idle_connections: idle_connections(line.int("idle_connections"))?,
-            rate_per_s: rate_per_s(rate)?,
+            placement: placement(line.text("placement"))?,
+            idle_connections: in_range("idle-connections", line.int("idle_connections"), 0..=MOST_THREADS)? as u32,
+            rate_per_s: Some(in_range("rate", rate, 0..=u32::MAX.into())? as u32).filter(|rate| *rate > 0),
             report_interval_s: Some(interval).filter(|interval| *interval > 0),
             checkpoints_s,
             debug: line.is_on("debug"),
@@ -127,8 +120,8 @@ impl RunOptions {
             histogram: line.is_on("histogram"),
             verbosity: if line.is_on("debug") { 5 } else { verbosity(line) },
             dialect: dialect(line.text("dialect"))?,
-            json: json_target(line),
-            hdr_log: Some(line.text("hdr_log")).filter(|file| !file.is_empty()).map(PathBuf::from),
+            json: line.has("json").then(|| line.text("json").to_owned()),
+            hdr_log: Some(line.text("hdr_log").to_owned()).filter(|file| !file.is_empty()),
             given_seed,
             seed: given_seed.map_or_else(seed_of_clock, i64::cast_unsigned),
             rand,
@@ -143,6 +136,14 @@ impl RunOptions {
             words.clone()
         }
     }
+}
+
+fn invalid(option: &str, value: impl Display) -> String {
+    format!("Invalid value for --{}: {value}", option.replace('_', "-"))
+}
+
+fn in_range(option: &str, number: i64, range: RangeInclusive<i64>) -> Result<i64, String> {
+    if range.contains(&number) { Ok(number) } else { Err(invalid(option, number)) }
 }
 
 /// Whether a deprecated option replaces its new name: only if its value is not the default, as in sysbench.
@@ -165,19 +166,15 @@ fn percentiles(line: &CommandLine) -> Result<Vec<Percentile>, String> {
         let needed = line.is_on("histogram");
         return if needed { Err("--histogram cannot be used with --percentile=0".to_owned()) } else { Ok(Vec::new()) };
     }
-    let read = |label: String| {
-        let per_cent = label
-            .parse::<f64>()
-            .ok()
-            .filter(|per_cent| *per_cent > 0.0 && *per_cent <= 100.0)
-            .ok_or_else(|| format!("Invalid value for --percentile: {label}"))?;
-        Ok(Percentile { per_cent, label })
+    let read = |label: String| match label.parse() {
+        Ok(per_cent) if per_cent > 0.0 && per_cent <= 100.0 => Ok(Percentile { per_cent, label }),
+        _ => Err(invalid("percentile", label)),
     };
     given.into_iter().map(read).collect()
 }
 
 fn checkpoints(given: &[String]) -> Result<Vec<u64>, String> {
-    let read = |text: &String| text.parse().map_err(|_| format!("Invalid value for --report-checkpoints: '{text}'"));
+    let read = |text: &String| text.parse().map_err(|_| invalid("report-checkpoints", format!("'{text}'")));
     let mut seconds = given.iter().map(read).collect::<Result<Vec<u64>, _>>()?;
     if seconds.len() > MOST_CHECKPOINTS {
         return Err(format!("Too many checkpoints in --report-checkpoints (up to {MOST_CHECKPOINTS} can be defined)"));
@@ -188,8 +185,8 @@ fn checkpoints(given: &[String]) -> Result<Vec<u64>, String> {
 }
 
 /// Caps seconds at a thousand million, so that neither sums of durations nor their nanoseconds overflow.
-fn bounded_seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds.min(1_000_000_000))
+fn bounded_seconds(seconds: i64) -> Duration {
+    Duration::from_secs(seconds.clamp(0, 1_000_000_000).cast_unsigned())
 }
 
 /// Parses seconds, or a share of `--time` such as `10%`.
@@ -197,17 +194,11 @@ fn forced_shutdown(text: &str, time: Duration) -> Result<Option<Duration>, Strin
     if text.eq_ignore_ascii_case("off") {
         return Ok(None);
     }
-    let (number, share) = text.strip_suffix('%').map_or((text, None), |number| (number, Some(time.as_secs())));
+    let (number, is_share) = text.strip_suffix('%').map_or((text, false), |number| (number, true));
     let number: u64 = if number.is_empty() { Ok(0) } else { number.parse() }
-        .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))?;
-    Ok(Some(bounded_seconds(share.map_or(number, |time| time.saturating_mul(number) / 100))))
-}
-
-fn json_target(line: &CommandLine) -> Option<JsonTarget> {
-    line.has("json").then(|| match line.text("json") {
-        "" | "-" => JsonTarget::StandardOutput,
-        file => JsonTarget::File(file.into()),
-    })
+        .map_err(|_| invalid("forced-shutdown", format!("'{text}'")))?;
+    let seconds = if is_share { time.as_secs().saturating_mul(number) / 100 } else { number };
+    Ok(Some(bounded_seconds(i64::try_from(seconds).unwrap_or(i64::MAX))))
 }
 
 fn stack_bytes(given: i64) -> Result<usize, String> {
@@ -216,21 +207,11 @@ fn stack_bytes(given: i64) -> Result<usize, String> {
     Ok(bytes.max(LEAST_STACK_BYTES))
 }
 
-fn rate_per_s(rate: i64) -> Result<Option<u32>, String> {
-    let checked = u32::try_from(rate).map_err(|_| format!("Invalid value for --rate: {rate}"))?;
-    Ok(Some(checked).filter(|rate| *rate > 0))
-}
-
-fn idle_connections(number: i64) -> Result<u32, String> {
-    let count = u32::try_from(number).ok().filter(|_| number <= MOST_THREADS);
-    count.ok_or_else(|| format!("Invalid value for --idle-connections: {number}"))
-}
-
-fn placement(line: &CommandLine) -> Result<Placement, String> {
-    match line.text("placement") {
+fn placement(text: &str) -> Result<Placement, String> {
+    match text {
         "free" => Ok(Placement::Free),
         "paired" => Ok(Placement::Paired),
-        other => Err(format!("Invalid value for --placement: '{other}'. It is free or paired")),
+        _ => Err(invalid("placement", format!("'{text}'. It is free or paired"))),
     }
 }
 
@@ -238,7 +219,7 @@ pub(crate) fn dialect(text: &str) -> Result<Dialect, String> {
     match text {
         "1.0" | "1.0.20" => Ok(Dialect::V1_0),
         "1.1" | "1.1.0" => Ok(Dialect::V1_1),
-        _ => Err(format!("Invalid value for --dialect: '{text}'. It is 1.0 or 1.1")),
+        _ => Err(invalid("dialect", format!("'{text}'. It is 1.0 or 1.1"))),
     }
 }
 
@@ -247,22 +228,16 @@ fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
     let share = |name: &str| {
         let number = line.double(name);
         let number = if line.strict || !number.is_finite() { number } else { number.max(0.0) };
-        (number.is_finite() && number >= 0.0)
-            .then_some(number)
-            .ok_or_else(|| format!("Invalid value for --{}: {number}", name.replace('_', "-")))
+        if number.is_finite() && number >= 0.0 { Ok(number) } else { Err(invalid(name, number)) }
     };
-    let whole = |name: &str, range: std::ops::RangeInclusive<i64>| {
+    let whole = |name: &str, range: RangeInclusive<i64>| {
         let number = line.int(name);
         let number = if line.strict { number } else { number.clamp(*range.start(), *range.end()) };
-        range
-            .contains(&number)
-            .then_some(number)
-            .ok_or_else(|| format!("Invalid value for --{}: {number}", name.replace('_', "-")))
+        in_range(name, number, range)
     };
-    #[expect(clippy::cast_precision_loss, reason = "per cents")]
     Ok(RandSettings {
         kind: RandKind::from_name(kind).ok_or_else(|| format!("Invalid random numbers distribution: {kind}."))?,
-        spec_iter: u32::try_from(whole("rand_spec_iter", 1..=10_000)?).unwrap_or(1),
+        spec_iter: whole("rand_spec_iter", 1..=10_000)? as u32,
         spec_pct: whole("rand_spec_pct", 0..=100)? as f64,
         spec_res: whole("rand_spec_res", 0..=100)? as f64,
         pareto_h: share("rand_pareto_h")?,
@@ -273,7 +248,7 @@ fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
 /// 53 bits, which a Lua number holds.
 fn seed_of_clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos() & ((1 << 53) - 1)).unwrap_or_default()
+    now.as_nanos() as u64 & ((1 << 53) - 1)
 }
 
 #[cfg(test)]

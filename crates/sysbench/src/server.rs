@@ -158,7 +158,11 @@ impl<'a> MySqlOptions<'a> {
 
     fn password(&self) -> Secret {
         let given = self.text("mysql_password");
-        if given.is_empty() { Secret::new(std::env::var("MYSQL_PWD").unwrap_or_default()) } else { Secret::from(given) }
+        if given.is_empty() {
+            Secret::from(&*std::env::var("MYSQL_PWD").unwrap_or_default())
+        } else {
+            Secret::from(given)
+        }
     }
 
     fn tls(&self) -> Result<TlsOptions, String> {

@@ -1,12 +1,14 @@
-use std::sync::mpsc::{Sender, channel};
+//! Where the connections of a run come from, and where its messages go.
+
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bakeoff_load::connector::{Connector, Rotation};
+use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::host::{Environment, ThreadHost};
 use bakeoff_load::net::{ConnectionCanceller, Endpoint, ServerAddress, ServerFacts};
-use bakeoff_load::start_gate::Barrier;
-use bakeoff_load::worker_pool::spawn;
+use bakeoff_load::start_gate::{Barrier, WaitError};
+use bakeoff_load::worker_pool::{PoolOptions, WorkerPool};
 use bakeoff_script::host::{
     ConnectTarget, Connection, HostRef, LogLevel, QueryClass, Reply, SqlError, StatementId, Value, known_driver,
 };
@@ -168,58 +170,43 @@ impl Connection for DryRun {
     }
 }
 
-const HOLDERS: u32 = 16;
-const STACK_BYTES: usize = 256 * 1024;
-
-/// `--idle-connections`: connections held open and idle while the workers run, by a few threads. Dropping it closes
-/// them.
-pub(crate) struct IdleConnections {
-    release: Arc<Barrier>,
-    holders: Vec<JoinHandle<()>>,
-}
+/// `--idle-connections`: connections that a few threads hold open and idle until this is dropped.
+pub(crate) struct IdleConnections(WorkerPool);
 
 impl IdleConnections {
+    const HOLDERS: u32 = 16;
+    const OPENING_LIMIT: Duration = Duration::from_secs(3600);
+    const CLOSING_LIMIT: Duration = Duration::from_secs(30);
+
     /// Opens `count` connections, distributed over the servers like all others. Fails with the first that could not be opened.
     pub(crate) fn open(session: &Arc<SysbenchSession>, count: u32) -> Result<Self, String> {
-        let holders = HOLDERS.min(count);
-        let release = Arc::new(Barrier::new(holders as usize + 1));
-        let mut idle = Self { release, holders: Vec::with_capacity(holders as usize) };
-        let (opened, results) = channel();
-        for holder in 0..holders {
-            let share = count / holders + u32::from(holder < count % holders);
-            let (session, opened, release) = (Arc::clone(session), opened.clone(), Arc::clone(&idle.release));
-            let body = move || hold(&session, share, opened, &release);
-            let handle = spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| failure.message)?;
-            idle.holders.push(handle);
+        let count = if session.dry_run { 0 } else { count };
+        let threads = Self::HOLDERS.min(count);
+        let session = Arc::clone(session);
+        let options = PoolOptions { name: "sb-idle", threads, stack_bytes: 256 * 1024 };
+        let idle = Self(WorkerPool::start(options, move |context| {
+            let connector = session.connector(Arc::default());
+            let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));
+            let share = count / threads + u32::from(context.thread < count % threads);
+            let clients: Vec<_> = (0..share).map(connect).collect::<Result<_, SqlError>>().map_err(|error| {
+                let words = format!("idle connections: error {}: {}", error.code, error.message);
+                Failure::new(Code::ConnectFailed, words)
+            })?;
+            context.gate.rest(0);
+            drop(clients);
+            Ok(())
+        }));
+        match idle.0.gate().wait_all_resting(Self::OPENING_LIMIT) {
+            Ok(_) => Ok(idle),
+            Err(WaitError::Failed(failure)) => Err(failure.message),
+            Err(WaitError::TimedOut { .. }) => Err("idle connections: not opened within an hour".to_owned()),
         }
-        drop(opened); // a holder that panicked sends nothing
-        let failed = results.iter().take(holders as usize).find_map(Result::err);
-        failed.map_or(Ok(idle), |error| Err(format!("idle connections: error {}: {}", error.code, error.message)))
     }
 }
 
 impl Drop for IdleConnections {
     fn drop(&mut self) {
-        self.release.break_up();
-        for handle in self.holders.drain(..) {
-            let _ = handle.join();
-        }
-    }
-}
-
-fn hold(session: &SysbenchSession, share: u32, opened: Sender<Result<(), SqlError>>, release: &Barrier) {
-    let connector = session.connector(Arc::default());
-    let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));
-    let clients: Result<Vec<_>, SqlError> = (0..share).map(connect).collect();
-    match clients {
-        Ok(clients) => {
-            let _ = opened.send(Ok(()));
-            drop(opened); // else `open` would wait for ever for the result of a thread that panicked
-            release.wait();
-            drop(clients);
-        }
-        Err(error) => {
-            let _ = opened.send(Err(error));
-        }
+        self.0.gate().close();
+        self.0.gate().wait_all_gone(Self::CLOSING_LIMIT);
     }
 }

@@ -2,7 +2,7 @@
 //! share, because 5,000 idle workers must not cost 5,000 histograms.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use bakeoff_load::lock;
 use bakeoff_load::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
@@ -23,11 +23,21 @@ pub(crate) struct Stats {
 #[derive(Debug, Default)]
 struct Collected {
     latest: Latencies,
-    interval: Latencies,
-    period: Latencies,
-    whole: Latencies,
+    /// By [`Span`], since its last report.
+    sums: [Latencies; 3],
     /// Shortest and longest event of each shard [ns].
     extremes_ns: Vec<Option<(u64, u64)>>,
+}
+
+/// What a report covers. Each kind takes the latencies since the last report of its kind.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) enum Span {
+    /// Between intermediate reports.
+    #[default]
+    Interval,
+    /// Between checkpoints.
+    Period,
+    Whole,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +45,7 @@ pub(crate) struct Delta {
     pub(crate) seconds: f64,
     pub(crate) totals: SliceTotals,
     pub(crate) latencies: Latencies,
+    /// Events of each worker, and the seconds that they took.
     pub(crate) by_worker: Vec<(u64, f64)>,
 }
 
@@ -43,7 +54,6 @@ impl Delta {
         self.latencies.by_operation()[0].1
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     pub(crate) fn per_second(&self, count: u64) -> f64 {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
@@ -55,18 +65,34 @@ impl Delta {
     pub(crate) fn errors(&self) -> u64 {
         self.totals.errors.values().sum()
     }
+
+    /// Means and standard deviations over the workers: of their events, and of the seconds that these took.
+    pub(crate) fn fairness(&self) -> [(f64, f64); 2] {
+        let (events, seconds): (Vec<_>, Vec<_>) = self.by_worker.iter().map(|each| (each.0 as f64, each.1)).unzip();
+        [mean_and_deviation(&events), mean_and_deviation(&seconds)]
+    }
 }
 
+fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    (mean, variance.sqrt())
+}
+
+/// Where the next report of a span begins.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
+    span: Span,
     at_ns: u64,
     totals: SliceTotals,
+    /// Events and nanoseconds.
     by_worker: Vec<(u64, u64)>,
 }
 
 impl Snapshot {
-    pub(crate) fn start(at_ns: u64) -> Self {
-        Self { at_ns, ..Self::default() }
+    pub(crate) fn start(span: Span, at_ns: u64) -> Self {
+        Self { span, at_ns, ..Self::default() }
     }
 }
 
@@ -109,24 +135,7 @@ impl Stats {
         self.workers.iter().filter(|worker| worker.is_in_event()).count() as u64
     }
 
-    pub(crate) fn interval(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
-        self.taken(snapshot, now_ns, |collected| &mut collected.interval)
-    }
-
-    pub(crate) fn period(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
-        self.taken(snapshot, now_ns, |collected| &mut collected.period)
-    }
-
-    pub(crate) fn whole(&self, counting_since_ns: u64, now_ns: u64) -> Delta {
-        self.taken(&mut Snapshot::start(counting_since_ns), now_ns, |collected| &mut collected.whole)
-    }
-
-    fn taken(&self, snapshot: &mut Snapshot, now_ns: u64, from: fn(&mut Collected) -> &mut Latencies) -> Delta {
-        let mut collected = self.collect();
-        let latencies = std::mem::take(from(&mut collected));
-        self.delta(snapshot, now_ns, latencies)
-    }
-
+    /// Shortest and longest event of the thread's shard.
     pub(crate) fn extremes_ms(&self, thread: usize) -> (f64, f64) {
         let collected = lock(&self.collected);
         let of_shard = collected.extremes_ns.get(thread % self.shards.len());
@@ -134,47 +143,44 @@ impl Stats {
         (ms(min), ms(max))
     }
 
-    fn collect(&self) -> MutexGuard<'_, Collected> {
+    /// Returns what happened since the snapshot and moves it to now.
+    pub(crate) fn since(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
+        let latencies = self.collect(snapshot.span);
+        let of_worker: Vec<SliceTotals> = self.workers.iter().map(|worker| worker.counters().totals()).collect();
+        let mut totals = SliceTotals::default();
+        for each in &of_worker {
+            totals.merge(each);
+        }
+        let by_worker: Vec<_> = of_worker.iter().map(|each| (each.events, each.latency_sum_ns)).collect();
+        let now = Snapshot { span: snapshot.span, at_ns: now_ns, totals, by_worker };
+        let before = std::mem::replace(snapshot, now);
+        let earlier = before.by_worker.into_iter().chain(std::iter::repeat((0, 0)));
+        let by_worker = snapshot.by_worker.iter().zip(earlier);
+        Delta {
+            seconds: seconds(now_ns.saturating_sub(before.at_ns)),
+            totals: snapshot.totals.since(&before.totals),
+            latencies,
+            by_worker: by_worker.map(|(now, before)| (now.0 - before.0, seconds(now.1 - before.1))).collect(),
+        }
+    }
+
+    fn collect(&self, span: Span) -> Latencies {
         let mut collected = lock(&self.collected);
-        collected.extremes_ns.resize(self.shards.len(), None);
-        for (place, shard) in self.shards.iter().enumerate() {
-            let Collected { latest, interval, period, whole, extremes_ns } = &mut *collected;
+        let Collected { latest, sums, extremes_ns } = &mut *collected;
+        extremes_ns.resize(self.shards.len(), None);
+        for (shard, extremes) in self.shards.iter().zip(extremes_ns) {
             shard.take_into(latest);
             let events = latest.by_operation()[0].1;
             if events.count() > 0 {
-                let (min, max) = extremes_ns[place].unwrap_or((u64::MAX, 0));
-                extremes_ns[place] = Some((min.min(events.min_ns()), max.max(events.max_ns())));
-                for sum in [interval, period, whole] {
+                let (min, max) = extremes.unwrap_or((u64::MAX, 0));
+                *extremes = Some((min.min(events.min_ns()), max.max(events.max_ns())));
+                for sum in sums.iter_mut() {
                     sum.merge(latest);
                 }
                 latest.clear();
             }
         }
-        collected
-    }
-
-    fn delta(&self, snapshot: &mut Snapshot, now_ns: u64, latencies: Latencies) -> Delta {
-        let mut totals = SliceTotals::default();
-        let mut by_worker = Vec::with_capacity(self.workers.len());
-        for worker in &self.workers {
-            let of_worker = worker.counters().totals();
-            by_worker.push((of_worker.events, of_worker.latency_sum_ns));
-            totals.merge(&of_worker);
-        }
-        let before = std::mem::replace(
-            snapshot,
-            Snapshot { at_ns: now_ns, totals: totals.clone(), by_worker: by_worker.clone() },
-        );
-        for (worker, earlier) in by_worker.iter_mut().zip(&before.by_worker) {
-            worker.0 -= earlier.0;
-            worker.1 -= earlier.1;
-        }
-        Delta {
-            seconds: seconds(now_ns.saturating_sub(before.at_ns)),
-            totals: totals.since(&before.totals),
-            latencies,
-            by_worker: by_worker.into_iter().map(|(events, busy_ns)| (events, seconds(busy_ns))).collect(),
-        }
+        std::mem::take(&mut sums[span as usize])
     }
 }
 

@@ -4,17 +4,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, RunHost};
+use bakeoff_load::host::{Environment, WorkerHost};
 use bakeoff_load::script_workload::{ScriptCommand, failure};
-use bakeoff_load::start_gate::Semaphore;
 use bakeoff_load::worker_pool::PoolOptions;
-use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Events as _, Host as _, HostRef, LogLevel};
 use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
 
+use crate::run::Worker;
 use crate::run_options::RunOptions;
 use crate::session::{CALL_COMMAND, SysbenchSession};
-use crate::stats::Stats;
 
 pub(crate) const MAX_PRIME: u64 = 10_000;
 
@@ -28,27 +26,6 @@ pub(crate) enum Test {
 pub(crate) struct ScriptTest {
     pub(crate) source: ScriptSource,
     pub(crate) settings: Settings,
-}
-
-pub(crate) struct TestWorker<'a> {
-    pub(crate) host: &'a Rc<RunHost>,
-    pub(crate) session: &'a SysbenchSession,
-    pub(crate) stats: &'a Stats,
-    pub(crate) loading: &'a Semaphore,
-}
-
-impl TestWorker<'_> {
-    fn wait_for_start(&self) -> bool {
-        let begins = self.host.rest();
-        if begins {
-            self.stats.arrive();
-        }
-        begins
-    }
-
-    fn end(&self) {
-        self.stats.depart(now_ns());
-    }
 }
 
 impl Test {
@@ -66,22 +43,20 @@ impl Test {
 
     /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all
     /// workers has been reported.
-    pub(crate) fn work(&self, worker: &TestWorker<'_>) -> Result<(), Failure> {
-        match self {
-            Self::Script(test) => test.work(worker),
-            Self::Cpu { max_prime } => {
-                if worker.wait_for_start() {
-                    let host = worker.host;
-                    while host.more_events() {
-                        host.event_start();
-                        count_primes(*max_prime);
-                        host.event_stop(EventEnd::Done);
-                    }
-                    worker.end();
-                }
-                Ok(())
+    pub(crate) fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
+        let max_prime = match self {
+            Self::Script(test) => return test.work(worker, host),
+            Self::Cpu { max_prime } => *max_prime,
+        };
+        let events = || {
+            while host.more_events() {
+                host.event_start();
+                count_primes(max_prime);
+                host.event_stop(EventEnd::Done);
             }
-        }
+            Ok(())
+        };
+        worker.run_events(host, events).map(|_| ())
     }
 }
 
@@ -90,8 +65,8 @@ impl ScriptTest {
         Script::load(&self.source, &self.settings, role, host)
     }
 
-    fn work(&self, worker: &TestWorker<'_>) -> Result<(), Failure> {
-        let (host, console) = (worker.host, &worker.session.console);
+    fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
+        let console = &worker.run.session.console;
         let reported = |function: &'static str| {
             move |error: ScriptError| {
                 // After the gate has closed, it fails because its connection was cut, or after another was reported.
@@ -106,13 +81,10 @@ impl ScriptTest {
         let script = worker.loading.pass(load).map_err(reported(""))?;
         script.thread_init().map_err(reported("thread_init"))?;
         console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread()));
-        if !worker.wait_for_start() {
-            return Ok(());
+        if worker.run_events(host, || script.run().map_err(reported("thread_run")))? {
+            // As in sysbench, a failure after the last event is reported but does not fail the run.
+            let _ = script.thread_done().map_err(reported("thread_done"));
         }
-        script.run().map_err(reported("thread_run"))?;
-        worker.end();
-        // As in sysbench, a failure after the last event is reported but does not fail the run.
-        let _ = script.thread_done().map_err(reported("thread_done"));
         Ok(())
     }
 
@@ -151,10 +123,6 @@ impl ScriptTest {
         pool.run_to_end(|| false);
         pool.failure().is_none()
     }
-}
-
-pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
-    number.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))
 }
 
 /// Runs one event of `cpu`: counts the primes from 3 to `max_prime` by dividing each number by all up to its square root.

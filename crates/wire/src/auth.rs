@@ -43,8 +43,6 @@ pub(crate) enum Plugin {
     ClearText,
 }
 
-const PLUGINS: [Plugin; 5] = [Plugin::Native, Plugin::CachingSha2, Plugin::Sha256, Plugin::Ed25519, Plugin::ClearText];
-
 const BAD_CHALLENGE: Malformed = Malformed { what: "authentication challenge", why: "it has the wrong length" };
 const BAD_KEY: Malformed = Malformed { what: "RSA public key of the server", why: "it is not a usable PEM key" };
 
@@ -52,21 +50,21 @@ const FAST_AUTH_OK: u8 = 3;
 const FULL_AUTH: u8 = 4;
 
 impl Plugin {
+    const NAMES: [(&'static [u8], Self); 5] = [
+        (b"mysql_native_password", Self::Native),
+        (b"caching_sha2_password", Self::CachingSha2),
+        (b"sha256_password", Self::Sha256),
+        (b"client_ed25519", Self::Ed25519),
+        (b"mysql_clear_password", Self::ClearText),
+    ];
+
     pub(crate) fn by_name(name: &[u8]) -> Result<Self, LoginError> {
-        PLUGINS
-            .into_iter()
-            .find(|plugin| plugin.name() == name)
-            .ok_or_else(|| LoginError::UnknownPlugin(String::from_utf8_lossy(name).into_owned()))
+        let known = Self::NAMES.into_iter().find(|(known, _)| *known == name);
+        known.map(|(_, plugin)| plugin).ok_or_else(|| LoginError::UnknownPlugin(String::from_utf8_lossy(name).into()))
     }
 
     pub(crate) fn name(self) -> &'static [u8] {
-        match self {
-            Plugin::Native => b"mysql_native_password",
-            Plugin::CachingSha2 => b"caching_sha2_password",
-            Plugin::Sha256 => b"sha256_password",
-            Plugin::Ed25519 => b"client_ed25519",
-            Plugin::ClearText => b"mysql_clear_password",
-        }
+        Self::NAMES[self as usize].0
     }
 
     pub(crate) fn answer(self, password: &[u8], challenge: &[u8], channel: Channel) -> Result<Vec<u8>, LoginError> {

@@ -54,14 +54,11 @@ impl Dialect {
     /// Returns where `opaque` ends, whose content begins at `from`; the closing mark is included. None if it does not end.
     pub fn end_of(self, opaque: Opaque, sql: &[u8], from: usize) -> Option<usize> {
         let rest = sql.get(from..)?;
-        match opaque {
-            Opaque::Quoted(quote) => self.end_of_quoted(sql, from, quote),
-            Opaque::BlockComment => memmem::find(rest, b"*/").map(|at| from + at + 2),
-            Opaque::LineComment => memchr(b'\n', rest).map(|at| from + at),
-        }
-    }
-
-    fn end_of_quoted(self, sql: &[u8], from: usize, quote: u8) -> Option<usize> {
+        let quote = match opaque {
+            Opaque::BlockComment => return memmem::find(rest, b"*/").map(|at| from + at + 2),
+            Opaque::LineComment => return memchr(b'\n', rest).map(|at| from + at),
+            Opaque::Quoted(quote) => quote,
+        };
         let escape = if self.escapes_in(quote) { b'\\' } else { quote };
         let mut at = from;
         loop {
@@ -71,29 +68,6 @@ impl Dialect {
             }
             at += 2;
         }
-    }
-
-    /// Moves on within `opaque`, for text that arrives in pieces. Returns how many bytes to skip, and whether it has
-    /// ended. `rest` must hold the whole of the next character, escape or mark.
-    pub fn advance(self, opaque: Opaque, rest: &[u8]) -> (usize, bool) {
-        let up_to = |found: Option<usize>| found.unwrap_or(rest.len());
-        match opaque {
-            Opaque::Quoted(quote) if rest[0] == quote => (1, true),
-            Opaque::Quoted(quote) if rest[0] == b'\\' && self.escapes_in(quote) => (2, false),
-            Opaque::Quoted(quote) if self.multi_byte.is_single() => {
-                (up_to(self.multi_byte.find_either(rest, 1, quote, b'\\')), false)
-            }
-            Opaque::Quoted(quote) => (self.run_of(rest, |byte| byte == quote || byte == b'\\'), false),
-            Opaque::BlockComment if rest.starts_with(b"*/") => (2, true),
-            Opaque::BlockComment => (up_to(memchr(b'*', &rest[1..]).map(|at| at + 1)), false),
-            Opaque::LineComment => memchr(b'\n', rest).map_or((rest.len(), false), |at| (at, true)),
-        }
-    }
-
-    pub fn run_of(self, rest: &[u8], stops: impl Fn(u8) -> bool) -> usize {
-        let first = self.multi_byte.character_bytes(rest).unwrap_or(1);
-        let stops = |byte| stops(byte) || self.multi_byte.is_lead(byte);
-        self.multi_byte.find(rest, first, stops).unwrap_or(rest.len())
     }
 }
 

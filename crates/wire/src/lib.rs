@@ -18,7 +18,7 @@ pub use bytes::Malformed;
 pub use login::{
     Greeting, Login, LoginOptions, LoginStep, Negotiated, TlsWish, UTF8MB4_GENERAL_CI, capability, collation_id,
 };
-pub use packet::{Inbox, Slack};
+pub use packet::Inbox;
 pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet, ServerError};
 
 // A dependency only to choose its backend for mysql_common (see Cargo.toml).

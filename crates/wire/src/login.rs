@@ -146,25 +146,30 @@ impl Negotiated {
 }
 
 const MAX_LOGIN_PAYLOAD_BYTES: usize = 64 * 1024;
-const MAX_LOGIN_PACKETS: u8 = 16;
 
 pub struct Login {
     options: LoginOptions,
     state: State,
     sequence: u8,
-    packets: u8,
 }
 
 enum State {
     Greeting,
     Tls(Greeting),
-    Auth { greeting: Greeting, capabilities: u32, plugin: Plugin, scramble: Vec<u8> },
+    Auth(Auth),
     Over,
+}
+
+struct Auth {
+    greeting: Greeting,
+    capabilities: u32,
+    plugin: Plugin,
+    scramble: Vec<u8>,
 }
 
 impl Login {
     pub fn new(options: LoginOptions) -> Self {
-        Self { options, state: State::Greeting, sequence: 0, packets: 0 }
+        Self { options, state: State::Greeting, sequence: 0 }
     }
 
     /// Takes the next packet from `input`. Returns how many bytes it used and what to do next. Unused bytes must be
@@ -185,15 +190,9 @@ impl Login {
             return Err(malformed("packets are out of order"));
         }
         self.sequence = header.sequence.wrapping_add(1);
-        self.packets += 1;
-        if self.packets > MAX_LOGIN_PACKETS {
-            return Err(malformed("the server sent too many packets"));
-        }
         let step = match std::mem::replace(&mut self.state, State::Over) {
             State::Greeting => self.greeted(Greeting::parse(payload)?, input.len() > used, out)?,
-            State::Auth { greeting, capabilities, plugin, scramble } => {
-                self.answered(greeting, capabilities, plugin, scramble, payload, out)?
-            }
+            State::Auth(auth) => self.answered(auth, payload, out)?,
             State::Tls(_) | State::Over => {
                 return Err(malformed("the server sent an unexpected packet"));
             }
@@ -291,39 +290,32 @@ impl Login {
         }
         self.sequence = packet::finish(out, header_at, self.sequence);
         let scramble = greeting.scramble.clone();
-        self.state = State::Auth { greeting, capabilities, plugin, scramble };
+        self.state = State::Auth(Auth { greeting, capabilities, plugin, scramble });
         Ok(())
     }
 
-    fn answered(
-        &mut self,
-        greeting: Greeting,
-        capabilities: u32,
-        mut plugin: Plugin,
-        mut scramble: Vec<u8>,
-        payload: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<LoginStep, LoginError> {
+    fn answered(&mut self, mut auth: Auth, payload: &[u8], out: &mut Vec<u8>) -> Result<LoginStep, LoginError> {
         let password = self.options.password.as_bytes();
         let mut reader = Reader::new(payload, "answer to the login");
         let answer = match reader.u8()? {
             0 => {
                 reader.lenenc()?;
                 reader.lenenc()?;
+                let Auth { greeting, capabilities, .. } = auth;
                 return Ok(LoginStep::Done(Negotiated { greeting, capabilities, status: reader.u16()? }));
             }
             0xff => return Err(ServerError::parse(payload)?.into()),
             0xfe if reader.is_empty() => return Err(LoginError::UnknownPlugin("mysql_old_password".into())),
             0xfe => {
-                plugin = Plugin::by_name(reader.nul_terminated()?)?;
+                auth.plugin = Plugin::by_name(reader.nul_terminated()?)?;
                 let challenge = reader.rest();
-                scramble = challenge.strip_suffix(b"\0").unwrap_or(challenge).to_vec();
-                Some(plugin.answer(password, challenge, self.options.channel)?)
+                auth.scramble = challenge.strip_suffix(b"\0").unwrap_or(challenge).to_vec();
+                Some(auth.plugin.answer(password, challenge, self.options.channel)?)
             }
-            1 => plugin.continue_with(password, &scramble, reader.rest(), self.options.channel)?,
+            1 => auth.plugin.continue_with(password, &auth.scramble, reader.rest(), self.options.channel)?,
             _ => return Err(malformed("the answer to the login is of an unknown type")),
         };
-        self.state = State::Auth { greeting, capabilities, plugin, scramble };
+        self.state = State::Auth(auth);
         let Some(answer) = answer else {
             return Ok(LoginStep::Receive);
         };

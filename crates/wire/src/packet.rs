@@ -111,42 +111,13 @@ pub struct Inbox {
     data: Vec<u8>,
     start: usize,
     end: usize,
-    slack: Slack,
 }
 
 const INITIAL_BYTES: usize = 16 * 1024;
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self { data: vec![0; INITIAL_BYTES], start: 0, end: 0, slack: Slack::default() }
-    }
-}
-
-/// Notices when a buffer is far larger than its use, so that one large packet does not hold memory forever.
-#[derive(Debug, Default)]
-pub struct Slack {
-    small_uses: u32,
-}
-
-impl Slack {
-    const SMALL_USES: u32 = 100;
-
-    #[inline]
-    pub fn should_shrink(&mut self, bytes: usize, capacity: usize) -> bool {
-        capacity > Self::KEPT_BYTES && self.count(bytes, capacity)
-    }
-
-    /// Capacity that is never given back.
-    pub const KEPT_BYTES: usize = INITIAL_BYTES;
-
-    #[cold]
-    fn count(&mut self, bytes: usize, capacity: usize) -> bool {
-        self.small_uses = if bytes < capacity / 4 { self.small_uses + 1 } else { 0 };
-        let is_time = self.small_uses >= Self::SMALL_USES;
-        if is_time {
-            self.small_uses = 0;
-        }
-        is_time
+        Self { data: vec![0; INITIAL_BYTES], start: 0, end: 0 }
     }
 }
 
@@ -195,10 +166,6 @@ impl Inbox {
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         if self.start == self.end {
-            if self.slack.should_shrink(self.end, self.data.len()) {
-                self.data.truncate(INITIAL_BYTES);
-                self.data.shrink_to_fit();
-            }
             self.start = 0;
             self.end = 0;
         }

@@ -52,16 +52,8 @@ impl ReplyScanner {
             sequence,
             continued: false,
             definitions_left: 0,
-            result: ResultSet {
-                columns: 0,
-                rows: 0,
-                columns_at: 0,
-                rows_at: 0,
-                rows_kept: true,
-                status: 0,
-                warnings: 0,
-            },
-            prepared: Prepared { statement: 0, columns: 0, parameters: 0 },
+            result: ResultSet::default(),
+            prepared: Prepared::default(),
         }
     }
 
@@ -198,7 +190,7 @@ impl ReplyScanner {
         // 0 while the last definition is incomplete.
         let dropped = self.at.min(received_bytes).saturating_sub(self.result.rows_at);
         self.at -= dropped;
-        self.result.rows_kept = false;
+        self.result.rows_dropped = true;
         (self.result.rows_at, dropped)
     }
 
@@ -245,8 +237,7 @@ impl ReplyScanner {
             }
             Phase::Rows => {
                 let end = if self.deprecate_eof { Done::from_ok(payload)? } else { Done::from_eof(payload)? };
-                self.result.status = end.status;
-                self.result.warnings = end.warnings;
+                (self.result.status, self.result.warnings) = (end.status, end.warnings);
                 Ok(Some(Outcome::ResultSet(self.result)))
             }
             Phase::Columns | Phase::PreparedDefinitions => Err(malformed("a column definition is missing")),
@@ -256,46 +247,30 @@ impl ReplyScanner {
     #[inline]
     fn first(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
         match (payload, self.answering) {
-            (&[columns @ 1..=0xfa], Answering::Statement) => {
-                self.columns_begin(columns.into());
+            ([0, ..], Answering::Statement) => Ok(Some(Outcome::Done(Done::from_ok(payload)?))),
+            (_, Answering::Statement) => {
+                // This also refuses 0xfb, a request for a LOAD DATA LOCAL INFILE file, which the login never offers.
+                let mut reader = Reader::new(payload, "result set header");
+                let columns = reader.lenenc()?;
+                if columns > MAX_COLUMNS || !reader.is_empty() {
+                    return Err(reader.malformed("the number of columns is invalid"));
+                }
+                self.result.columns = columns as u32;
+                self.result.columns_at = self.at;
+                self.definitions_left = self.result.columns;
+                self.phase = Phase::Columns;
                 Ok(None)
             }
-            ([0, ..], Answering::Statement) => Ok(Some(Outcome::Done(Done::from_ok(payload)?))),
-            _ => self.first_of_another_kind(payload),
-        }
-    }
-
-    #[cold]
-    fn first_of_another_kind(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
-        match (payload.first(), self.answering) {
-            (Some(0), Answering::Prepare) => {
-                let mut reader = Reader::new(&payload[1..], "answer to a prepare");
+            ([0, definitions @ ..], Answering::Prepare) => {
+                let mut reader = Reader::new(definitions, "answer to a prepare");
                 self.prepared =
                     Prepared { statement: reader.u32()?, columns: reader.u16()?, parameters: reader.u16()? };
                 self.definitions_left = self.prepared.parameters.into();
                 self.phase = Phase::PreparedDefinitions;
                 if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
             }
-            (Some(_), Answering::Statement) => {
-                // This also refuses 0xfb, a request for a LOAD DATA LOCAL INFILE file, which the login never offers.
-                let mut reader = Reader::new(payload, "result set header");
-                let columns = reader.lenenc()?;
-                if columns == 0 || columns > MAX_COLUMNS || !reader.is_empty() {
-                    return Err(reader.malformed("the number of columns is invalid"));
-                }
-                self.columns_begin(columns as u32);
-                Ok(None)
-            }
             _ => Err(malformed("its first packet is of an unknown type")),
         }
-    }
-
-    #[inline]
-    fn columns_begin(&mut self, columns: u32) {
-        self.result.columns = columns;
-        self.result.columns_at = self.at;
-        self.definitions_left = columns;
-        self.phase = Phase::Columns;
     }
 
     #[inline]
@@ -351,19 +326,19 @@ pub struct Done {
     pub warnings: u16,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResultSet {
     pub columns: u32,
     pub rows: u64,
     pub columns_at: usize,
     pub rows_at: usize,
-    /// False if rows were dropped by [`ReplyScanner::forget_rows`].
-    pub rows_kept: bool,
+    /// [`ReplyScanner::forget_rows`] dropped rows.
+    pub rows_dropped: bool,
     pub status: u16,
     pub warnings: u16,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Prepared {
     pub statement: u32,
     pub columns: u16,
@@ -373,20 +348,6 @@ pub struct Prepared {
 impl Done {
     #[inline]
     pub(crate) fn from_ok(payload: &[u8]) -> Result<Self, Malformed> {
-        // The most common form, with two integers of one byte each.
-        if let &[_, affected_rows @ 0..=0xfa, last_insert_id @ 0..=0xfa, s0, s1, w0, w1, ..] = payload {
-            return Ok(Self {
-                affected_rows: affected_rows.into(),
-                last_insert_id: last_insert_id.into(),
-                status: u16::from_le_bytes([s0, s1]),
-                warnings: u16::from_le_bytes([w0, w1]),
-            });
-        }
-        Self::from_ok_at_length(payload)
-    }
-
-    #[cold]
-    fn from_ok_at_length(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload, "OK packet");
         reader.u8()?;
         Ok(Self {

@@ -46,7 +46,7 @@ impl RowCursor {
         let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else {
             return Ok(false);
         };
-        if !result.rows_kept {
+        if result.rows_dropped {
             return Err(Malformed { what: "result set", why: "it was too large, so its rows were dropped" });
         }
         if encoding == Encoding::Binary && self.formats.is_empty() {
@@ -119,15 +119,10 @@ pub fn column_name<'a>(reply: &'a [u8], result: &ResultSet, index: u32) -> Optio
         at += payload_at(reply.get(at..)?).ok()?.total_bytes;
     }
     let payload = payload_at(reply.get(at..)?).ok()?;
-    std::str::from_utf8(definition(payload.first).ok()?.name).ok()
+    std::str::from_utf8(definition(payload.first).ok()?.0).ok()
 }
 
-struct Definition<'a> {
-    name: &'a [u8],
-    format: ColumnFormat,
-}
-
-fn definition(payload: &[u8]) -> Result<Definition<'_>, Malformed> {
+fn definition(payload: &[u8]) -> Result<(&[u8], ColumnFormat), Malformed> {
     let mut reader = Reader::new(payload, "column definition");
     // Catalogue, database, table, original table.
     for _ in 0..4 {
@@ -143,7 +138,7 @@ fn definition(payload: &[u8]) -> Result<Definition<'_>, Malformed> {
     let type_code = reader.u8()?;
     let flags = reader.u16()?;
     let decimals = reader.u8()?;
-    Ok(Definition { name, format: ColumnFormat { type_code, flags, length, decimals } })
+    Ok((name, ColumnFormat { type_code, flags, length, decimals }))
 }
 
 fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malformed> {
@@ -152,7 +147,7 @@ fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malfor
         .map(|_| {
             let payload = payload_at(reply.get(at..).unwrap_or_default())?;
             at += payload.total_bytes;
-            Ok(definition(payload.first)?.format)
+            Ok(definition(payload.first)?.1)
         })
         .collect()
 }
@@ -175,25 +170,12 @@ const FLOAT_DIGITS: usize = 6;
 const MAX_ZEROFILL_WIDTH: u32 = 255;
 
 fn to_text(format: ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
-    let unsigned = format.flags & UNSIGNED != 0;
     match format.type_code {
         // TINY; SHORT and YEAR; LONG and INT24; LONGLONG.
-        1 => match (reader.u8()?, unsigned) {
-            (value, true) => integer(format, value, text),
-            (value, false) => integer(format, value as i8, text),
-        },
-        2 | 13 => match (reader.u16()?, unsigned) {
-            (value, true) => integer(format, value, text),
-            (value, false) => integer(format, value as i16, text),
-        },
-        3 | 9 => match (reader.u32()?, unsigned) {
-            (value, true) => integer(format, value, text),
-            (value, false) => integer(format, value as i32, text),
-        },
-        8 => match (reader.u64()?, unsigned) {
-            (value, true) => integer(format, value, text),
-            (value, false) => integer(format, value as i64, text),
-        },
+        1 => integer(format, reader.array::<1>()?, text),
+        2 | 13 => integer(format, reader.array::<2>()?, text),
+        3 | 9 => integer(format, reader.array::<4>()?, text),
+        8 => integer(format, reader.array::<8>()?, text),
         4 => {
             let value = f64::from(f32::from_le_bytes(reader.array()?));
             float(format, value, |value| format!("{value:.*e}", FLOAT_DIGITS - 1), text);
@@ -205,8 +187,8 @@ fn to_text(format: ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) ->
         }
         6 => {}
         // TIMESTAMP, DATETIME; DATE, NEWDATE; TIME.
-        7 | 12 => date_time(format, reader, text)?,
-        10 | 14 => date(reader, text)?,
+        7 | 12 => date_time(format, true, reader, text)?,
+        10 | 14 => date_time(format, false, reader, text)?,
         11 => time(format, reader, text)?,
         // DECIMAL, VARCHAR, BIT, VECTOR, JSON, NEWDECIMAL, ENUM, SET, BLOBs, VAR_STRING, STRING, GEOMETRY.
         0 | 15 | 16 | 242 | 245..=255 => text.extend_from_slice(reader.lenenc_bytes()?),
@@ -220,9 +202,16 @@ fn put(text: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(arguments);
 }
 
-fn integer(format: ColumnFormat, value: impl std::fmt::Display, text: &mut Vec<u8>) {
+fn integer<const N: usize>(format: ColumnFormat, bytes: [u8; N], text: &mut Vec<u8>) {
     let from = text.len();
-    put(text, format_args!("{value}"));
+    let mut all = [0; 8];
+    all[8 - N..].copy_from_slice(&bytes);
+    let (value, unused_bits) = (u64::from_le_bytes(all), 64 - 8 * N);
+    if format.flags & UNSIGNED != 0 {
+        put(text, format_args!("{}", value >> unused_bits));
+    } else {
+        put(text, format_args!("{}", value as i64 >> unused_bits));
+    }
     zero_fill(format, from, text);
 }
 
@@ -290,37 +279,24 @@ fn fraction(format: ColumnFormat, microseconds: u32, text: &mut Vec<u8>) {
     }
 }
 
-fn year_month_day(reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
-    let (year, month, day) = (reader.u16()?, reader.u8()?, reader.u8()?);
-    put(text, format_args!("{year:04}-{month:02}-{day:02}"));
-    Ok(())
-}
-
-fn date(reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
-    match reader.u8()? {
-        0 => text.extend_from_slice(b"0000-00-00"),
-        bytes @ (4 | 7 | 11) => {
-            year_month_day(reader, text)?;
-            reader.take(usize::from(bytes) - 4)?;
-        }
-        _ => return Err(reader.malformed("a date has an invalid length")),
-    }
-    Ok(())
-}
-
-fn date_time(format: ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
+fn date_time(
+    format: ColumnFormat,
+    has_time: bool,
+    reader: &mut Reader<'_>,
+    text: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 4 | 7 | 11) {
         return Err(reader.malformed("a date has an invalid length"));
     }
-    if bytes == 0 {
-        text.extend_from_slice(b"0000-00-00");
-    } else {
-        year_month_day(reader, text)?;
-    }
+    let (year, [month, day]) = if bytes == 0 { (0, [0; 2]) } else { (reader.u16()?, reader.array()?) };
     let [hour, minute, second] = if bytes >= 7 { reader.array()? } else { [0; 3] };
-    put(text, format_args!(" {hour:02}:{minute:02}:{second:02}"));
-    fraction(format, if bytes == 11 { reader.u32()? } else { 0 }, text);
+    let microseconds = if bytes == 11 { reader.u32()? } else { 0 };
+    put(text, format_args!("{year:04}-{month:02}-{day:02}"));
+    if has_time {
+        put(text, format_args!(" {hour:02}:{minute:02}:{second:02}"));
+        fraction(format, microseconds, text);
+    }
     Ok(())
 }
 

@@ -59,7 +59,7 @@ fn is_word(byte: u8) -> bool {
 fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) {
     match value {
         Parameter::Null => out.extend_from_slice(b"NULL"),
-        Parameter::Int(integer) => put_integer(integer, out),
+        Parameter::Int(integer) => out.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes()),
         // Without an exponent it would be a DECIMAL.
         Parameter::Double(float) => {
             // Writing to a Vec cannot fail.
@@ -73,63 +73,23 @@ fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends decimal digits several times as fast as the standard formatting.
-fn put_integer(integer: i64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let (mut from, mut rest) = (digits.len(), integer.unsigned_abs());
-    loop {
-        from -= 1;
-        digits[from] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if integer < 0 {
-        from -= 1;
-        digits[from] = b'-';
-    }
-    out.extend_from_slice(&digits[from..]);
-}
-
-/// Bytes that are checked together with wide instructions.
-const CHUNK_BYTES: usize = 16;
-
-/// Whether `chunk` needs no escaping in any dialect. Characters of several bytes begin above ASCII in all of them.
-#[expect(clippy::needless_bitwise_bool, reason = "no early exit, so that the compiler can vectorise it")]
-fn is_plain(chunk: &[u8; CHUNK_BYTES]) -> bool {
-    chunk.iter().fold(true, |plain, &byte| plain & (byte != b'\'') & (byte != b'\\') & (byte != 0) & byte.is_ascii())
-}
-
 fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        if let Some(chunk) = bytes[at..].first_chunk().filter(|chunk| is_plain(chunk)) {
-            out.extend_from_slice(chunk);
-            at += CHUNK_BYTES;
-            continue;
-        }
-        if let Some(length) = dialect.multi_byte.character_bytes(&bytes[at..]) {
-            out.extend_from_slice(&bytes[at..at + length]);
-            at += length;
-            continue;
-        }
-        at += 1;
-        if byte == b'\'' {
+    let set = dialect.multi_byte;
+    let mut from = 0;
+    let special = |byte| matches!(byte, b'\'' | b'\\' | 0) || set.is_lead(byte);
+    while let Some(at) = set.find(bytes, from, special) {
+        out.extend_from_slice(&bytes[from..at]);
+        from = at + 1;
+        match bytes[at] {
             // A doubled quote works with and without backslash escapes.
-            out.extend_from_slice(b"''");
-        } else if dialect.no_backslash_escapes {
-            out.push(byte);
-        } else {
-            match byte {
-                b'\\' => out.extend_from_slice(b"\\\\"),
-                0 => out.extend_from_slice(b"\\0"),
-                // A lead byte without its trail byte would swallow the escape that follows it.
-                _ if dialect.multi_byte.is_lead(byte) => out.extend_from_slice(&[b'\\', byte]),
-                _ => out.push(byte),
-            }
+            b'\'' => out.extend_from_slice(b"''"),
+            byte if dialect.no_backslash_escapes => out.push(byte),
+            0 => out.extend_from_slice(b"\\0"),
+            // A lead byte without its trail byte would swallow the escape that follows it.
+            byte => out.extend_from_slice(&[b'\\', byte]),
         }
     }
+    out.extend_from_slice(&bytes[from..]);
 }
 
 #[cfg(test)]

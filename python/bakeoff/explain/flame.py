@@ -1,8 +1,7 @@
 """CPU profiles: tables by part of the server and by function, and two flame graphs on one scale."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -11,17 +10,14 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from bakeoff.explain.explained import Explained, Pair, sides_of
-from bakeoff.explain.profiles import PMU_FILE, PROFILES, ProfileComparison, Tree, compare_processors
+from bakeoff.explain.explained import Explained, Pair
+from bakeoff.explain.profiles import PROFILES, ProfileComparison, Tree
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.html import environment
 from bakeoff.report.view import Column, Drawing, Section, Table, Value
-from bakeoff.results.epoch_data import CellCounters
 from bakeoff.stats.interval import Paired
 from bakeoff.units import format_ns, visible
-
-_Counted = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -39,12 +35,8 @@ _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the scr
 
 def profile_section(context: Context) -> Section | None:
     explained = context.once(Explained)
-    counted = explained.recorded(PROFILES, PMU_FILE, dict[str, CellCounters]) if explained.profiles else {}
     shown = [*explained.profiles.items()][:COMPARISONS_MAX]
-    parts = [
-        _comparison_section(context, pair, found, _processors_table(context, pair, counted, number), number)
-        for number, (pair, found) in enumerate(shown, start=1)
-    ]
+    parts = [_comparison_section(context, *each, number) for number, each in enumerate(shown, start=1)]
     return Section.of("Where the CPU goes", *explained.notes(PROFILES), *parts, anchor="profiles")
 
 
@@ -55,25 +47,19 @@ def title_of(context: Context, pair: Pair) -> str:
     return f"{title}, {context.labels[pair.contender]} against {context.labels[pair.baseline]}"
 
 
-def _comparison_section(
-    context: Context, pair: Pair, found: ProfileComparison, processors: Table, number: int
-) -> Section | None:
+def _comparison_section(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Section | None:
     labels = (context.labels[pair.baseline], context.labels[pair.contender])
-    functions = Section.of("Functions", _functions_table(found, labels, number))
     return Section.of(
         title_of(context, pair),
         _groups_table(found, labels, number),
         _flame(context, pair, found, number),
-        functions,
-        processors,
-        note=" ".join(_sentences(context, pair, found, labels, counted=bool(processors.rows))),
+        Section.of("Functions", _functions_table(found, labels, number)),
+        note=" ".join(_sentences(context, pair, found, labels)),
         in_terminal=True,
     )
 
 
-def _sentences(
-    context: Context, pair: Pair, found: ProfileComparison, labels: tuple[str, str], *, counted: bool
-) -> Iterator[str]:
+def _sentences(context: Context, pair: Pair, found: ProfileComparison, labels: tuple[str, str]) -> Iterator[str]:
     cost = found.all
     within = numbers.signed_interval(cost.difference.interval, numbers.of_event)
     yield (
@@ -87,8 +73,6 @@ def _sentences(
         yield f"Without the profiler: {format_ns(known[0])} and {format_ns(known[1])}."
     if any(event.endswith(":u") for event in found.events):
         yield "Kernel time is missing: kernel.perf_event_paranoid does not allow it."
-    if not counted:
-        yield "perf counts no instructions or cycles here, as on many virtual machines."
     for label, share in zip(labels, found.incomplete, strict=True):
         if share > _INCOMPLETE:
             yield (
@@ -128,36 +112,22 @@ def _functions_table(found: ProfileComparison, labels: tuple[str, str], number: 
     )
 
 
-def _processors_table(context: Context, pair: Pair, counted: _Counted, number: int) -> Table:
-    labels = context.labels[pair.baseline], context.labels[pair.contender]
-    return Table.of(
-        f"profile-{number}-processor",
-        compare_processors(*sides_of(pair, counted)),
-        Column("an event's", itemgetter(0)),
-        *cost_columns(labels, itemgetter(1), form=numbers.count),
-        note="Counted by the processor in the same epochs.",
-    )
-
-
 def cost_columns(
-    labels: tuple[str, str],
-    cost_of: Callable[[Any], Paired],
-    whole: Paired | None = None,
-    form: numbers.Form = numbers.of_event,
+    labels: tuple[str, str], cost_of: Callable[[Any], Paired], whole: Paired | None = None
 ) -> Iterator[Column[Any]]:
     """Yield columns of both arms' costs (small: their share of `whole`), their difference, and its interval."""
 
     def side(name: str, item: object) -> Value:
         own, total = getattr(cost_of(item), name), getattr(whole, name, 0.0)
-        return Value(text=form(own), sub=numbers.share(own / total) if own and total else "")
+        return Value(text=numbers.of_event(own), sub=numbers.share(own / total) if own and total else "")
 
     def interval(item: object) -> str:
         cost = cost_of(item)
-        return numbers.signed_interval(cost.difference.interval, form) + (" ·" if cost.is_clear else "")
+        return numbers.signed_interval(cost.difference.interval, numbers.of_event) + (" ·" if cost.is_clear else "")
 
     yield Column(labels[0], partial(side, "baseline"))
     yield Column(labels[1], partial(side, "contender"))
-    yield Column("difference", lambda item: numbers.signed(cost_of(item).difference.mean, form))
+    yield Column("difference", lambda item: _signed(cost_of(item)))
     yield Column("95% interval", interval, wide=whole is not None)
 
 
@@ -172,15 +142,6 @@ def _signed(cost: Paired) -> str:
 # ---- the graphs ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Side:
-    label: str
-    slot: int
-    total: str
-    frames: Markup
-    levels: int
-
-
 def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Drawing:
     """Draw two graphs on one scale. They need no script to be seen; the script adds zoom and search."""
     axis_ns = max(found.all.baseline, found.all.contender)
@@ -189,14 +150,19 @@ def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) 
     totals = (found.all.baseline, found.all.contender)
     sides = []
     for arm, tree, total_ns in zip((pair.baseline, pair.contender), found.trees, totals, strict=True):
-        frames, levels = [], 0
-        for name, level, left, width in _frames(tree, axis_ns):
-            number_of_it = numbered.setdefault(name, len(numbered))
-            step = _step(functions[name].difference.mean / axis_ns)
-            frames.append(_paint(visible(name), number_of_it, step, (left, width, level)))
-            levels = max(levels, level + 1)
+        drawn = [*_frames(tree, axis_ns)]
+        frames = [
+            {
+                "number": numbered.setdefault(name, len(numbered)),
+                "tone": _tone(functions[name].difference.mean / axis_ns),
+                "box": (left, width, level),
+                "label": visible(name) if width >= 100 * _LABEL_SHARE else "",
+            }
+            for name, level, left, width in drawn
+        ]
         label, slot = visible(context.labels[arm]), context.slots[arm]
-        sides.append(_Side(label, slot, format_ns(total_ns), Markup("").join(frames), levels))
+        levels = 1 + max((level for _, level, *_ in drawn), default=-1)
+        sides.append({"label": label, "slot": slot, "total": format_ns(total_ns), "frames": frames, "levels": levels})
     of_functions = [
         (visible(name), round(functions[name].baseline, 1), round(functions[name].contender, 1)) for name in numbered
     ]
@@ -212,14 +178,6 @@ def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) 
     return Drawing(html=Markup(html), style=Markup(_file("flame.css")), script=Markup(flame_script()))
 
 
-def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -> Markup:
-    left, width, level = box
-    tone = f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "e"
-    shown = name if width >= 100 * _LABEL_SHARE else ""
-    paint = Markup('<i class="{}" data-f="{}" style="--x:{:.3f};--w:{:.3f};--y:{}">{}</i>')
-    return paint.format(tone, function, left, width, level, shown)
-
-
 def flame_script() -> str:
     return _file("flame.js")
 
@@ -228,9 +186,10 @@ def _file(name: str) -> str:
     return (TEMPLATES / name).read_text("utf-8").strip()
 
 
-def _step(share: float) -> int:
-    size = sum(abs(share) >= least for least in _STEPS)
-    return size if share > 0 else -size
+def _tone(share: float) -> str:
+    """Return the class of a function's colour: e, m1 to m4, p1 to p4."""
+    step = sum(abs(share) >= least for least in _STEPS)
+    return f"{'p' if share > 0 else 'm'}{step}" if step else "e"
 
 
 def _frames(tree: Tree, axis_ns: float) -> Iterator[tuple[str, int, float, float]]:

@@ -23,11 +23,10 @@ from typing import Self
 
 from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import HostError
-from bakeoff.explain.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
+from bakeoff.explain.profiles import KERNEL, PROFILE_FILE, Function, Profile, Stack
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
-from bakeoff.results.epoch_data import CellCounters
-from bakeoff.run.counters import all_events, sum_of
+from bakeoff.run.counters import all_events
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, Launch, spawn
 from bakeoff.units import visible
@@ -41,7 +40,6 @@ _READY_S, _END_S, _FOLD_S = 20.0, 20.0, 120.0
 _READ_S = 1800.0  # to read and fold all samples of a recording
 _PROBE_S = 20.0
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-_HARDWARE = ("instructions", "cycles", "cache-misses", "branch-misses")
 # Functions in which threads begin; they do not say what a thread does.
 _BEGINNINGS = frozenset(
     {"clone", "__clone", "clone3", "__clone3", "start_thread", "_start", "__libc_start_main",
@@ -65,7 +63,6 @@ class Permission:
     reason: str = ""
     event: str = ""
     whole: bool = False
-    hardware: tuple[str, ...] = ()
 
     @property
     def period_ns(self) -> int:
@@ -82,8 +79,7 @@ def permission() -> Permission:
     ):  # fmt: skip
         asked = probe(*(["--all-cpus"] if whole else []), "--event", asked_for, "-g")
         if asked.returncode == 0:
-            counted = _ask("stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true")
-            return Permission("", event, whole, tuple(counters_of(counted.stderr)))
+            return Permission("", event, whole)
     paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 0
     why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
     return Permission(f"No profiles and no off-CPU data: perf may not profile here ({why}).")
@@ -109,19 +105,12 @@ def complaint(text: str) -> str:
     return lines[0].rstrip(".:")[:120] if lines else "it gives no reason"
 
 
-def counters_of(text: str) -> dict[str, int]:
-    """Parse the output of `perf stat --field-separator ,`, without what the machine does not count."""
-    rows = [line.split(",") for line in text.splitlines()]
-    return {row[2].partition(":")[0]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
-
-
 class Profiler:
     """A `bakeoff.run.epoch.Watch` that samples the CPU while a cell is measured."""
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
         self._folds: defaultdict[str, dict[str, _Samples]] = defaultdict(dict)
-        self._counters: defaultdict[str, dict[str, CellCounters]] = defaultdict(dict)
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[SliceMessage], None]]:
@@ -134,7 +123,6 @@ class Profiler:
             )  # fmt: skip
             recorder = Recorder(servers.pids, Path(name).resolve(), sampling, whole=allowed.whole)
             with recorder:
-                recorder.count(allowed.hardware)
                 yield slices.add
                 recorder.end()
                 samples = _samples(recorder, servers.pids)
@@ -143,21 +131,11 @@ class Profiler:
                     if windows:
                         sampled = [each for each in windows if not recorder.full or each.end_ns <= last_ns]
                         self._folds[arm].setdefault(cell.name, _Samples()).add(samples[arm], sampled)
-                        self._keep(arm, cell, windows, recorder.counters(arm))
-
-    def _keep(self, arm: str, cell: Cell, windows: "Sequence[Window]", counted: dict[str, int]) -> None:
-        unit = permission().event, permission().period_ns
-        profiles = {name: fold.profile(*unit).model_dump(mode="json") for name, fold in self._folds[arm].items()}
-        self._writer.write_server_json(arm, PROFILE_FILE, profiles)
-        if counted:
-            spent = CellCounters(
-                events=sum(window.events for window in windows),
-                seconds=sum(window.end_ns - window.begin_ns for window in windows) / 1e9,
-                counters={f"pmu.{name.replace('-', '_')}": count for name, count in counted.items()},
-            )
-            cells = self._counters[arm]
-            cells[cell.name] = sum_of(cells[cell.name], spent) if cell.name in cells else spent
-            self._writer.write_server_json(arm, PMU_FILE, cells)
+                        profiles = {
+                            cell: fold.profile(allowed.event, allowed.period_ns).model_dump(mode="json")
+                            for cell, fold in self._folds[arm].items()
+                        }
+                        self._writer.write_server_json(arm, PROFILE_FILE, profiles)
 
 
 @dataclass(frozen=True, order=True)
@@ -192,7 +170,7 @@ class Slices:
 
 
 class Recorder:
-    """One `perf record` for all servers; `count` adds a `perf stat` for each.
+    """One `perf record` for all servers.
 
     It is sampling when the block begins, and perf has always ended after it.
     """
@@ -205,12 +183,11 @@ class Recorder:
         self._data = folder / "samples"
         self._said = folder / "said"
         self._errors = folder / "errors"
-        self._running: list[subprocess.Popen[bytes]] = []
         self.full = False  # perf stopped at its maximum file size
 
     def __enter__(self) -> Self:
+        self._running = self._start()
         try:
-            self._start()
             self._wait_until_ready()
         except BaseException:
             self._kill()
@@ -220,63 +197,43 @@ class Recorder:
     def __exit__(self, *_: object) -> None:
         self._kill()
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen[bytes]:
         scope = ["--all-cpus"] if self._whole else ["--pid", ",".join(map(str, self._pids.values()))]
-        self._spawn(
-            *_RECORD, *self._sampling, "--clockid", "CLOCK_MONOTONIC", "--delay", "-1", "--control", "fd:0,1",
-            "--output", str(self._data), *scope,
-        )  # fmt: skip
-
-    def count(self, events: Sequence[str]) -> None:
-        for arm, pid in self._pids.items() if events else ():
-            self._spawn(
-                "stat", "--field-separator", ",", "--event", ",".join(events), "--pid", str(pid),
-                "--output", str(self._counted(arm)),
-            )  # fmt: skip
-
-    def _spawn(self, *arguments: str) -> None:
+        argv = [
+            shutil.which("perf") or "perf", *_RECORD, *self._sampling, "--clockid", "CLOCK_MONOTONIC", "--delay", "-1",
+            "--control", "fd:0,1", "--output", str(self._data), *scope,
+        ]  # fmt: skip
         us = Identity(os.geteuid(), os.getegid(), switch=False)
-        self._running.append(
-            spawn(
-                Launch([shutil.which("perf") or "perf", *arguments], os.environ | {"LC_ALL": "C"}, us),
-                cwd=self._folder,
-                log=self._said,
-                error_log=self._errors,
-                stdin=subprocess.PIPE,
-            )
-        )
+        launch = Launch(argv, os.environ | {"LC_ALL": "C"}, us)
+        return spawn(launch, cwd=self._folder, log=self._said, error_log=self._errors, stdin=subprocess.PIPE)
 
     def _wait_until_ready(self) -> None:
-        recording, until = self._running[0], time.monotonic() + _READY_S
+        until = time.monotonic() + _READY_S
         with contextlib.suppress(BrokenPipeError):
-            assert recording.stdin
-            recording.stdin.write(b"enable\n")
-            recording.stdin.flush()
+            assert self._running.stdin
+            self._running.stdin.write(b"enable\n")
+            self._running.stdin.flush()
         while b"ack" not in self._said.read_bytes():
-            if recording.poll() is not None or time.monotonic() > until:
+            if self._running.poll() is not None or time.monotonic() > until:
                 raise self._failed()
             time.sleep(0.01)
 
     def end(self) -> None:
-        self.full = self._running[0].poll() is not None
-        for process in self._running:
-            process.send_signal(signal.SIGINT)
-        for process in self._running:
-            try:
-                process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                raise self._failed() from None
+        self.full = self._running.poll() is not None
+        self._running.send_signal(signal.SIGINT)
+        try:
+            self._running.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            raise self._failed() from None
         if not self._data.exists():
             raise self._failed()
 
     def _kill(self) -> None:
-        for process in self._running:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            if process.stdin:
-                with contextlib.suppress(OSError):
-                    process.stdin.close()
+        self._running.kill()
+        self._running.wait()
+        with contextlib.suppress(OSError):
+            if self._running.stdin:
+                self._running.stdin.close()
 
     @contextlib.contextmanager
     def text(self, *arguments: str) -> Iterator[Iterable[str]]:
@@ -301,13 +258,6 @@ class Recorder:
                 reading.kill()
         if failed:
             raise self._failed()
-
-    def counters(self, arm: str) -> dict[str, int]:
-        file = self._counted(arm)
-        return counters_of(file.read_text("ascii", "replace")) if file.exists() else {}
-
-    def _counted(self, arm: str) -> Path:
-        return self._folder / f"counted-{self._pids[arm]}"
 
     def _failed(self) -> HostError:
         return HostError(f"perf failed: {complaint(self._errors.read_text('utf-8', 'replace'))}.")

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
-from bakeoff.results.epoch_data import CellCounters
 from bakeoff.spec import Frozen
 from bakeoff.stats.interval import Paired
 
 PROFILES = "profile"  # kind of the explaining epochs in which servers are profiled
-PMU_FILE = "pmu.json"
 PROFILE_FILE = "profile.json.gz"  # an arm's document in an explaining epoch: cell -> `Profile`
 OFF_CPU = "off-cpu"
 """Kind of the explaining epochs in which the threads' switches are recorded.
@@ -303,26 +301,6 @@ def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Pr
 
 def _paired(baseline: Column, contender: Column) -> Paired:
     return Paired.of(baseline.tolist(), contender.tolist())
-
-
-def compare_processors(
-    baseline: Mapping[int, CellCounters], contender: Mapping[int, CellCounters]
-) -> tuple[tuple[str, Paired], ...]:
-    pairs = [(baseline[epoch], contender[epoch]) for epoch in sorted(baseline.keys() & contender.keys())]
-    common = [pair for pair in pairs if all(side["events"] for side in pair)]
-    if not common:
-        return ()
-    counted = [side["counters"].keys() for pair in common for side in pair]
-    names = [name for name in counted[0] if all(name in each for each in counted)]
-    found = []
-    for name in names:
-        sides = ([pair[at]["counters"][name] / pair[at]["events"] for pair in common] for at in (0, 1))
-        found.append((name.removeprefix("pmu.").replace("_", " "), Paired.of(*sides)))
-    both = ("pmu.instructions", "pmu.cycles")
-    if set(both) <= set(names) and all(side["counters"]["pmu.cycles"] for pair in common for side in pair):
-        sides = ([pair[at]["counters"][both[0]] / pair[at]["counters"][both[1]] for pair in common] for at in (0, 1))
-        found.insert(2, ("instructions per cycle", Paired.of(*sides)))
-    return tuple(found)
 
 
 def _home_groups(trees: Sequence[Tree]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from bakeoff.plan.factorial import arm_names
 from bakeoff.search.attribution import typed_settings
 from bakeoff.search.model import Search
 from bakeoff.servers import find_entry, install
-from bakeoff.servers.cnf import Asked, read_cnf
+from bakeoff.servers.cnf import read_cnf
 from bakeoff.servers.options import Target, translate
 from bakeoff.spec import Arm, Origin, ServerSpec, parse_server
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
@@ -90,8 +90,8 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
             hint="Example: bakeoff bisect --cnf fast.cnf --cnf slow.cnf mysql:8.0",
         )
     (spec,) = specs
-    target, typed = Target.of(install(spec)), Asked(dict(spec.options))
-    read = [read_cnf(Path(file), target).then(typed) for file in files]
+    target = Target.of(install(spec))
+    read = [read_cnf(Path(file), target).overridden_by(dict(spec.options)) for file in files]
     for file, each in zip(files, read, strict=True):
         translate(target, each.options, each.places, each.problems)  # its errors name file and line
         for note in each.all_notes():

@@ -25,14 +25,10 @@ class Asked:
     notes: list[str] = field(default_factory=list)
     problems: list[SpecError] = field(default_factory=list)
 
-    def then(self, later: Self) -> "Asked":
-        return Asked(
-            with_later(self.options, later.options),
-            {name: place for name, place in self.places.items() if name not in later.options} | later.places,
-            [*self.left_out, *later.left_out],
-            [*self.notes, *later.notes],
-            [*self.problems, *later.problems],
-        )
+    def overridden_by(self, typed: Mapping[str, str]) -> Self:
+        self.options = with_later(self.options, typed)
+        self.places = {name: place for name, place in self.places.items() if name not in typed}
+        return self
 
     def all_notes(self) -> list[str]:
         if not self.left_out:
@@ -40,7 +36,7 @@ class Asked:
         names = ", ".join(dict.fromkeys(self.left_out))
         return [*self.notes, f"left out, because bakeoff sets them itself: {names}"]
 
-    def _add(self, target: Target, line: CnfLine) -> None:
+    def add(self, target: Target, line: CnfLine) -> None:
         if not _NAME.fullmatch(line.name):
             self.problems.append(SpecError(f"{line.place}: {line.name!r} is not the name of an option."))
             return
@@ -75,15 +71,17 @@ def server_groups(family: str, version: Version) -> frozenset[str]:
     return frozenset({*groups, *programs, *(f"{each}-{version_text(version[:2])}" for each in programs)})
 
 
-def read_cnf(file: Path, target: Target) -> Asked:
-    """Read a server's options from a cnf file, without passwords and those that bakeoff sets itself."""
+def read_cnf(file: Path, target: Target, asked: Asked | None = None) -> Asked:
+    """Add a server's options in a cnf file to `asked`, without passwords and those that bakeoff sets itself."""
+    asked = asked or Asked()
     text = read_cnf_text(file)
-    found = Asked(notes=text.notes, problems=text.problems)
+    asked.notes += text.notes
+    asked.problems += text.problems
     groups = server_groups(target.family, target.version)
     for line in text.lines:
         if line.group in groups:
-            found._add(target, line)
-    return found
+            asked.add(target, line)
+    return asked
 
 
 def read_client_group(file: Path) -> dict[str, str]:

@@ -20,7 +20,8 @@ from bakeoff.spec.server_name import REPEATED, is_negated, joined, stem, values_
 from bakeoff.units import parse_bytes
 
 _DATA = tomllib.loads(files("bakeoff.servers").joinpath("options.toml").read_text("utf-8"))
-_GROUPS: dict[str, tuple[str, ...]] = {name: tuple(members) for name, members in _DATA["groups"].items()}
+GROUPS: dict[str, tuple[str, ...]] = {name: tuple(members) for name, members in _DATA["groups"].items()}
+FIXED: dict[str, dict[str, str]] = _DATA["fixed"]
 _OUTSIDE = "files outside the data directory are not part of snapshots"
 _REDO_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
 _TRUE = ("", "1", "on", "true", "yes")
@@ -115,7 +116,7 @@ def translate(
             done.notes.append(f"{name} became {whole}")
         rest[_named_at_init(target, whole)] = value
     _refuse_ours(target, rest, done)
-    if left_out := [name for name in rest if stem(name).startswith(_GROUPS["clusters"])]:
+    if left_out := [name for name in rest if stem(name).startswith(GROUPS["clusters"])]:
         rest = {name: value for name, value in rest.items() if name not in left_out}
         done.notes.append(f"{', '.join(left_out)}: left out, because measured servers join no cluster")
     _refuse_double_negation(target, rest, done)
@@ -134,7 +135,7 @@ def translate(
 def whole_name(target: Target, name: str) -> str:
     """Complete a unique prefix of an option, as MariaDB and MySQL until 5.6 do: `key_buffer` is `key_buffer_size`."""
     plain = name.removeprefix("loose_")
-    if plain in target.known or stem(plain) in {*target.known, *option_facts(), *_GROUPS["ours"]}:
+    if plain in target.known or stem(plain) in {*target.known, *option_facts(), *GROUPS["ours"]}:
         return name
     longer = [known for known in target.known if known.startswith(plain)]
     return name.removesuffix(plain) + longer[0] if len(longer) == 1 else name
@@ -155,11 +156,11 @@ def _all_in_one(target: Target, wrong: Sequence[SpecError], places: Mapping[str,
 
 def _named_at_init(target: Target, name: str) -> str:
     plain = name.removeprefix("loose_")
-    return plain if plain in (*_GROUPS["at_init"], *_REDO_FILES) and understands(target, plain) else name
+    return plain if plain in (*GROUPS["at_init"], *_REDO_FILES) and understands(target, plain) else name
 
 
 def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, str]:
-    names = [*_GROUPS["at_init"]]
+    names = [*GROUPS["at_init"]]
     if target.mysql_before(5, 6, 8):  # refuses to start on redo files of another size
         names += _REDO_FILES
     return {name: options[name] for name in names if name in options}
@@ -190,7 +191,7 @@ def option_text(name: str, value: str) -> str:
 
 
 def is_password(name: str) -> bool:
-    return stem(name) in _GROUPS["passwords"]
+    return stem(name) in GROUPS["passwords"]
 
 
 def refuse_passwords(server: str, names: Iterable[str]) -> None:
@@ -210,19 +211,19 @@ def _password_error(server: str, name: str) -> SpecError:
 def own_option(name: str, value: str) -> tuple[str, str] | None:
     """Return why bakeoff sets an option itself and what to do instead, or None."""
     plain = stem(name)
-    if plain in _GROUPS["ours"]:
+    if plain in GROUPS["ours"]:
         return "bakeoff sets it for every server", "Leave it out."
-    if plain in _GROUPS["folders"]:
+    if plain in GROUPS["folders"]:
         return _OUTSIDE, "Leave it out."
-    if plain in _GROUPS["files"] and "/" in value:
+    if plain in GROUPS["files"] and "/" in value:
         return _OUTSIDE, "Name the file without a folder."
-    if name.removeprefix("loose_") in _GROUPS["not_a_server"] or plain in _GROUPS["not_a_server"]:
+    if name.removeprefix("loose_") in GROUPS["not_a_server"] or plain in GROUPS["not_a_server"]:
         return "it would change how the server is run, not how fast it is", "Leave it out."
     return None
 
 
 def file_name(name: str, value: str) -> str:
-    return value.rpartition("/")[2] if stem(name) in _GROUPS["files"] and ":" not in value else ""
+    return value.rpartition("/")[2] if stem(name) in GROUPS["files"] and ":" not in value else ""
 
 
 def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
@@ -427,7 +428,7 @@ def _check_value(target: Target, name: str, value: str) -> None:
             raise _refuse(target, name, value, row["reason"])
 
 
-EMPTY_VALUES = REPEATED | set(_GROUPS["empty_values"])
+EMPTY_VALUES = REPEATED | set(GROUPS["empty_values"])
 
 
 def option_arguments(options: Mapping[str, str]) -> list[str]:

@@ -17,6 +17,8 @@ from bakeoff.servers.catalog import Catalog, Installation, Version
 from bakeoff.servers.client import Server
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import (
+    FIXED,
+    GROUPS,
     Target,
     counting_at_init,
     is_false,
@@ -41,10 +43,6 @@ _POOL = "innodb_buffer_pool_size"
 _REDO_FILES = "innodb_log_files_in_group"
 _OWN_CACHE = {"myisam": "key_buffer_size", _ROCKSDB: "rocksdb_block_cache_size"}  # instead of InnoDB's pool
 _SMALL_POOL_BYTES = 64 * 2**20  # of InnoDB if another engine has the memory
-_NOT_VARIABLES = frozenset(
-    {"plugin_load_add", "mysqlx", "secure_file_priv", "ssl", "admin_tls_version", "default_authentication_plugin",
-     "authentication_policy", "performance_schema_instrument"}
-)  # fmt: skip
 _SPIN_OPTION = "innodb_log_spin_cpu_abs_lwm"
 OF_THE_MACHINE = frozenset({_SPIN_OPTION})
 """Options whose values depend on the machine's processors."""
@@ -145,17 +143,12 @@ def table_engine(spec: ServerSpec, data: Data, installation: Installation | None
 def _asked(spec: ServerSpec, target: Target) -> Asked:
     asked = Asked()
     for file in spec.cnf_files:
-        asked = asked.then(read_cnf(Path(file), target))
-    return asked.then(Asked(dict(spec.options)))
+        read_cnf(Path(file), target, asked)
+    return asked.overridden_by(dict(spec.options))
 
 
 def _needed(target: Target, connections: int) -> dict[str, str]:
-    options = {
-        "skip_name_resolve": "",
-        "max_connections": str(max(_DEFAULT_MAX_CONNECTIONS, connections + SPARE_CONNECTIONS)),
-        "max_prepared_stmt_count": "1048576",
-        "max_allowed_packet": "67108864",
-    }
+    options = FIXED["needed"] | {"max_connections": str(max(_DEFAULT_MAX_CONNECTIONS, connections + SPARE_CONNECTIONS))}
     if target.family == "mysql":
         if target.version >= (5, 7):
             options["secure_file_priv"] = "NULL"
@@ -168,29 +161,12 @@ def _needed(target: Target, connections: int) -> dict[str, str]:
 
 def _matched(target: Target, memory: ServerMemory, engine: str, redo_files: int) -> dict[str, str]:
     pool_bytes = memory.buffer_pool_bytes
-    options = {
-        _POOL: str(_SMALL_POOL_BYTES if engine in _OWN_CACHE else pool_bytes),
-        **redo_options(target, memory.redo_bytes, redo_files),
-        "innodb_log_buffer_size": "16777216",
-        "innodb_flush_log_at_trx_commit": "1",
-        "innodb_doublewrite": "1",
-        "innodb_flush_method": "O_DIRECT",
-        "innodb_file_per_table": "1",
-        "skip_log_bin": "",
-        "sync_binlog": "1",
-        "performance_schema": "OFF",
-        "key_buffer_size": str(pool_bytes if engine == "myisam" else 8 * 2**20),
-    }
+    options = FIXED["matched"] | redo_options(target, memory.redo_bytes, redo_files)
+    options[_POOL] = str(_SMALL_POOL_BYTES if engine in _OWN_CACHE else pool_bytes)
+    options["key_buffer_size"] = str(pool_bytes if engine == "myisam" else 8 * 2**20)
     if engine == _ROCKSDB:
         options |= {"rocksdb_block_cache_size": str(pool_bytes), "rocksdb_flush_log_at_trx_commit": "1"}
-    optional = {
-        "query_cache_type": "0",
-        "query_cache_size": "0",
-        "innodb_stats_persistent": "1",
-        "innodb_stats_auto_recalc": "0",
-        "innodb_buffer_pool_dump_at_shutdown": "0",
-        "innodb_buffer_pool_load_at_startup": "0",
-    }
+    optional = dict(FIXED["matched_if_known"])
     if len(os.sched_getaffinity(0)) < _CPUS_TO_SPIN_ON:
         optional[_SPIN_OPTION] = _NEVER_SPIN
     return options | {name: value for name, value in optional.items() if understands(target, name)}
@@ -294,7 +270,7 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
     found = []
     for name, value in asked.items():
         plain = stem(name)
-        if plain in _NOT_VARIABLES or is_limit(name):
+        if plain in GROUPS["not_variables"] or is_limit(name):
             continue
         # The value of log_bin is the log's name.
         wanted = "OFF" if is_negated(name) else "ON" if plain == "log_bin" else value or "ON"

@@ -6,9 +6,11 @@ number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
 
 import os
 import re
+import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -86,19 +88,10 @@ class ServerSpec(Frozen):
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters and surrogates, which no option, name or title may contain."""
 
-REPEATED = frozenset(
-    {
-        "binlog_do_db", "binlog_ignore_db", "ignore_db_dir", "ignore_db_dirs", "performance_schema_instrument",
-        "performance_schema_logger", "performance_schema_meter", "replicate_do_db", "replicate_do_table",
-        "replicate_ignore_db", "replicate_ignore_table", "replicate_rewrite_db", "replicate_wild_do_table",
-        "replicate_wild_ignore_table"
-    }
-)  # fmt: skip
+_OPTIONS = tomllib.loads(files("bakeoff.spec").joinpath("settings.toml").read_text("utf-8"))["options"]
+REPEATED: frozenset[str] = frozenset(_OPTIONS["repeated"])
 """Options that may be given several times with one value each; bakeoff joins the values with line ends."""
-# Separators of the values that mysqld collects. It keeps only the last plugin_load and early_plugin_load.
-_COLLECTED = dict.fromkeys(REPEATED, "\n") | {
-    "optimizer_switch": ",", "optimizer_trace": ",", "optimizer_trace_features": ",", "plugin_load_add": ";"
-}  # fmt: skip
+_COLLECTED: dict[str, str] = dict.fromkeys(REPEATED, "\n") | _OPTIONS["collected"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 # Prefixes of an option that are not part of its variable's name.
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")

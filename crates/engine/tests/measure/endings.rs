@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use bakeoff_engine::answer::MessageWriter;
-use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::request::{Length, Measure};
+use bakeoff_engine::answer::{Call, MessageWriter};
+use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::request::Measure;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::host::SliceHost;
+use bakeoff_load::host::WorkerHost;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Host as _};
 
@@ -18,7 +18,7 @@ use super::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};
 #[test]
 fn a_failing_worker_ends_the_request_and_names_its_arm() {
     let begun = Instant::now();
-    let failing = events(|_: &SliceHost| Err(Failure::new(Code::SqlError, "1146 (42S02): no such table")));
+    let failing = events(|_: &WorkerHost| Err(Failure::new(Code::SqlError, "1146 (42S02): no such table")));
     let (outcome, said) = run(&cell(&["A", "B"], 100), &[arm("A"), arm("B")], &[sleeping(1.0), failing]);
     let failure = outcome.unwrap_err();
     assert_eq!((failure.code, failure.arm.as_deref(), failure.fatal), (Code::SqlError, Some("B"), false));
@@ -29,7 +29,7 @@ fn a_failing_worker_ends_the_request_and_names_its_arm() {
 
 #[test]
 fn a_panic_becomes_an_internal_failure() {
-    let panicking = events(|_: &SliceHost| panic!("index out of range"));
+    let panicking = events(|_: &WorkerHost| panic!("index out of range"));
     let (outcome, _) = run(&cell(&["A"], 1), &[arm("A")], &[panicking]);
     let failure = outcome.unwrap_err();
     assert_eq!((failure.code, failure.arm.as_deref()), (Code::Internal, Some("A")));
@@ -39,7 +39,7 @@ fn a_panic_becomes_an_internal_failure() {
 #[test]
 fn workers_that_stop_are_reported_and_an_arm_without_workers_ends_the_cell() {
     let left = Arc::new(AtomicU64::new(10));
-    let stopping = events(move |_: &SliceHost| {
+    let stopping = events(move |_: &WorkerHost| {
         std::thread::sleep(Duration::from_millis(1));
         let enough = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err();
         Ok(if enough { EventEnd::Stop } else { EventEnd::Done })
@@ -64,9 +64,10 @@ fn cancelled(load: Arc<dyn Workload>) -> Said {
             control.cancel();
         })
     };
-    let request = Measure { length: Length::Seconds(600.0), ..cell(&["A"], 1) };
+    let request = Measure { seconds: Some(600.0), blocks: None, ..cell(&["A"], 1) };
     let writer = MessageWriter::new(said.clone());
-    writer.send(&measure(9, &request, contenders, Job::scripts(no_streams), &writer, &control).unwrap());
+    let call = Call { id: 9, writer: &writer, cancel: &control };
+    writer.send(&measure(call, &request, contenders, no_streams, None).unwrap());
     canceller.join().unwrap();
     said
 }
@@ -84,7 +85,7 @@ fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
 #[test]
 fn a_cancelled_cell_does_not_wait_for_an_event_that_takes_long() {
     let begun = Instant::now();
-    let said = cancelled(events(|host: &SliceHost| {
+    let said = cancelled(events(|host: &WorkerHost| {
         while !host.thread_host().aborted() {
             std::thread::sleep(Duration::from_millis(5));
         }

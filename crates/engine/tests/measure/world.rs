@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bakeoff_engine::answer::MessageWriter;
+use bakeoff_engine::answer::{Call, MessageWriter};
 use bakeoff_engine::arm::OpenArm;
-use bakeoff_engine::measure::{Contender, Job, measure};
-use bakeoff_engine::request::{Length, Load, Measure, Work};
+use bakeoff_engine::measure::{Contender, measure};
+use bakeoff_engine::request::Measure;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::SliceHost;
-use bakeoff_load::machine::placement::Placement;
+use bakeoff_load::host::WorkerHost;
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Events as _, QueryClass, Reply};
@@ -47,8 +46,8 @@ pub(crate) struct Events<F> {
     event: F,
 }
 
-impl<F: Fn(&SliceHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Workload for Events<F> {
-    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
+impl<F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Workload for Events<F> {
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         while host.more_events() {
             host.event_start();
             self.executed.fetch_add(u64::from(!host.is_past_deadline()), SeqCst);
@@ -64,7 +63,7 @@ impl<F: Fn(&SliceHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Wor
 
 pub(crate) fn events<F>(event: F) -> Arc<Events<F>>
 where
-    F: Fn(&SliceHost) -> Result<EventEnd, Failure> + Send + Sync + 'static,
+    F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static,
 {
     Arc::new(Events { executed: AtomicU64::new(0), event })
 }
@@ -90,19 +89,15 @@ pub(crate) fn arm(name: &str) -> OpenArm {
 pub(crate) fn cell(arms: &[&str], blocks: u64) -> Measure {
     Measure {
         cell: "memory/2".into(),
-        work: Work::Script("memory".into()),
-        options: Default::default(),
-        arm_options: Default::default(),
+        script: Some("memory".into()),
         threads: 2,
         arms: arms.iter().map(|&name| name.into()).collect(),
-        length: Length::Blocks(blocks),
+        blocks: Some(blocks),
         slice_ns: 30_000_000,
         guard_ns: 5_000_000,
         order_seed: 1,
         key_seed: 2,
-        load: Load::Closed {},
-        placement: Placement::Free,
-        freeze: false,
+        ..Measure::default()
     }
 }
 
@@ -113,7 +108,8 @@ pub(crate) fn run(request: &Measure, arms: &[OpenArm], loads: &[Arc<dyn Workload
     let pairs = arms.iter().zip(loads);
     let contenders = pairs.map(|(arm, load)| Contender { arm, workload: Arc::clone(load) }).collect();
     let writer = MessageWriter::new(said.clone());
-    let outcome = measure(9, request, contenders, Job::scripts(no_streams), &writer, &CancelToken::default());
+    let call = Call { id: 9, writer: &writer, cancel: &CancelToken::default() };
+    let outcome = measure(call, request, contenders, no_streams, None);
     (outcome.map(|done| writer.send(&done)), said)
 }
 

@@ -99,23 +99,6 @@ fn accounts_replication_and_system_schemas_are_left_out() {
 }
 
 #[test]
-fn what_is_left_of_a_table_is_dropped_and_no_other_table() {
-    let drop = |sql: &str, name: &str| {
-        let error = refusal(1146, &format!("Table '{name}' doesn't exist"));
-        drop_of_created(sql.as_bytes(), Dialect::default(), &error).map(|sql| text(&sql))
-    };
-    assert_eq!(drop("CREATE TABLE `child` (a INT)", "shop.child").unwrap(), "DROP TABLE IF EXISTS `child`");
-    assert_eq!(
-        drop("CREATE TABLE IF NOT EXISTS shop . `chi``ld` (a INT)", "shop.chi`ld").unwrap(),
-        "DROP TABLE IF EXISTS shop . `chi``ld`"
-    );
-    assert_eq!(drop("CREATE TABLE child LIKE parent", "shop.parent"), None);
-    assert_eq!(drop("CREATE TABLE child SELECT * FROM parent", "shop.parent"), None);
-    assert_eq!(drop("INSERT INTO child VALUES (1)", "shop.child"), None);
-    assert_eq!(drop("CREATE TABLE", "shop.child"), None);
-}
-
-#[test]
 fn errors_show_no_value() {
     let shown = beginning(b"INSERT INTO t VALUES (1,'secret'),(2,'other')", Dialect::default());
     assert_eq!(shown, "INSERT INTO `t` VALUES (...) /* , ... */");
@@ -178,7 +161,6 @@ proptest::proptest! {
         proptest::prop_assert!(sql.len() <= kept.len());
         translate(&mut sql, Dialect::default(), &refusal(code, &message));
         translate(&mut sql, Dialect::default(), &refusal(NO_COLLATION, &message));
-        drop_of_created(&sql, Dialect::default(), &refusal(1146, &message));
     }
 
     #[test]
@@ -234,25 +216,11 @@ fn texts_of_another_character_set_hide_nothing() {
 }
 
 #[test]
-fn events_are_disabled_wherever_they_say_whether_they_run() {
-    let disabled = |sql: &str| {
-        let mut sql = sql.as_bytes().to_vec();
-        disable_event(&mut sql, Dialect::default()).then(|| text(&sql))
-    };
-    let event = "/*!50106 CREATE*/ /*!50117 DEFINER=`a`@`b`*/ /*!50106 EVENT `enable` ON SCHEDULE AT '2030-01-01' ";
-    for (end, wanted) in [
-        ("ENABLE DO SET @enable = 1 */", "DISABLE DO SET @enable = 1 */"),
-        ("ENABLE COMMENT 'ENABLE' DO SELECT 1 */", "DISABLE COMMENT 'ENABLE' DO SELECT 1 */"),
-        ("COMMENT 'x' DO SELECT 1 */", "DISABLE COMMENT 'x' DO SELECT 1 */"),
-        ("do select 1 */", "DISABLE do select 1 */"),
-        ("DISABLE ON SLAVE DO SELECT 1 */", "DISABLE ON SLAVE DO SELECT 1 */"),
-    ] {
-        assert_eq!(disabled(&format!("{event}{end}")), Some(format!("{event}{wanted}")));
-    }
-    for sql in
-        ["CREATE TABLE event (a INT) COMMENT 'x'", "DROP EVENT e", "CREATE EVENT e", "INSERT INTO t VALUES (1)", ""]
-    {
-        assert_eq!(disabled(sql), None, "{sql}");
+fn events_are_told_from_other_definitions() {
+    let creates = |sql: &str| creates_event(sql.as_bytes(), Dialect::default());
+    assert!(creates("/*!50106 CREATE*/ /*!50117 DEFINER=`a`@`b`*/ /*!50106 EVENT `enable` DO SELECT 1 */"));
+    for sql in ["CREATE TABLE event (a INT) COMMENT 'x'", "DROP EVENT e", "INSERT INTO t VALUES (1)", ""] {
+        assert!(!creates(sql), "{sql}");
     }
 }
 

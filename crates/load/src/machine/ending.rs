@@ -1,21 +1,13 @@
 //! Thaws servers and unpins their threads however the program ends: at exit, after a signal, an abort or a crash. Only
 //! SIGKILL is not handled here.
 
-use super::change::end_changes;
-use super::{freeze, pinning};
+use libc::{SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGPIPE, SIGQUIT, SIGSEGV, SIGTERM};
+use libc::{SIGUSR1, SIGUSR2, SIGXCPU};
 
-const REQUESTS: [i32; 9] = [
-    libc::SIGTERM,
-    libc::SIGINT,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGPIPE,
-    libc::SIGALRM,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGXCPU,
-];
-const CRASHES: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
+use super::{end_changes, freeze, pinning};
+
+const REQUESTS: [i32; 9] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU];
+const CRASHES: [i32; 5] = [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT];
 
 /// How the program ends after a signal that asks it to. `Signal` shows a shell that it was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +17,7 @@ pub enum SignalEnd {
 }
 
 /// Undoes all changes and prevents new ones. Safe in a signal handler: only atomics and system calls.
-fn undo() {
+extern "C" fn undo() {
     end_changes();
     freeze::thaw_everything();
     pinning::unpin_everything();
@@ -35,15 +27,12 @@ fn undo() {
 /// signal that it does not ignore. The binary calls it once, before it creates threads.
 pub fn undo_when_ended(end: SignalEnd) {
     pinning::unpin_leftovers();
-    unsafe { libc::atexit(at_exit) };
-    for number in REQUESTS {
+    unsafe { libc::atexit(undo) };
+    for number in REQUESTS.into_iter().chain(CRASHES) {
         match end {
-            SignalEnd::Status => handle(number, exit_by_signal, 0),
-            SignalEnd::Signal => handle(number, end_by_signal, libc::SA_RESETHAND),
+            SignalEnd::Status if REQUESTS.contains(&number) => handle(number, exit_by_signal, 0),
+            _ => handle(number, end_by_signal, libc::SA_RESETHAND),
         }
-    }
-    for number in CRASHES {
-        handle(number, end_by_signal, libc::SA_RESETHAND);
     }
 }
 
@@ -59,10 +48,6 @@ fn handle(number: i32, handler: extern "C" fn(i32), flags: i32) {
         action.sa_flags = flags | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigaction(number, &raw const action, std::ptr::null_mut());
     }
-}
-
-extern "C" fn at_exit() {
-    undo();
 }
 
 extern "C" fn exit_by_signal(number: i32) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::change::change;
+use super::change;
 
 const PLACES: usize = 256;
 const THAW_LIMIT: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, OFlags, flock, unlink};
 use rustix::process::{Pid, geteuid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::change::change;
+use super::change;
 
 const PLACES: usize = 1 << 17;
 const FOLDER: &str = "/dev/shm";

@@ -12,9 +12,8 @@ use serde::Serialize;
 
 use super::connection::{self, Connected, Exchange};
 use super::errors;
-use super::learned::Names;
 use super::socket::{ConnectionCanceller, ReadLimit, Traffic};
-use super::{PrepareMode, ServerAddress};
+use super::{Names, PrepareMode, ServerAddress};
 use crate::machine::placement::{Pair, PairedWorker};
 
 /// ER_UNSUPPORTED_PS: the server cannot prepare this statement.
@@ -288,7 +287,7 @@ impl Connection for Client {
     }
 
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
-        let kept = self.cursor.result().is_none_or(|result| result.rows_kept);
+        let kept = self.cursor.result().is_none_or(|result| !result.rows_dropped);
         self.cursor.next(self.exchange.reply_bytes(), row).map_err(|error| errors::bad_row(error, kept))
     }
 
@@ -318,49 +317,45 @@ impl Drop for Client {
     }
 }
 
-pub(super) enum Statement {
+enum Statement {
     Server(ServerStatement),
     Text(Template),
 }
 
-pub(super) struct ServerStatement {
-    pub(super) sql: Box<[u8]>,
-    pub(super) id: u32,
-    pub(super) parameters: usize,
-    pub(super) types: BoundTypes,
-    pub(super) generation: u32,
+struct ServerStatement {
+    sql: Box<[u8]>,
+    id: u32,
+    parameters: usize,
+    types: BoundTypes,
+    generation: u32,
 }
 
+/// Places of closed statements are None until they are given out again.
 #[derive(Default)]
-pub(super) struct Statements {
-    places: Vec<Option<Statement>>,
-    free: Vec<u32>,
-}
+struct Statements(Vec<Option<Statement>>);
 
 impl Statements {
-    pub(super) fn add(&mut self, statement: Statement) -> StatementId {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len() as u32 - 1
+    fn add(&mut self, statement: Statement) -> StatementId {
+        let place = self.0.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.0.push(None);
+            self.0.len() - 1
         });
-        self.places[place as usize] = Some(statement);
-        StatementId(place)
+        self.0[place] = Some(statement);
+        StatementId(place as u32)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, id: StatementId) -> Option<&mut Statement> {
-        self.places.get_mut(id.0 as usize)?.as_mut()
+    fn get_mut(&mut self, id: StatementId) -> Option<&mut Statement> {
+        self.0.get_mut(id.0 as usize)?.as_mut()
     }
 
-    pub(super) fn remove(&mut self, id: StatementId) -> Option<Statement> {
-        let statement = self.places.get_mut(id.0 as usize)?.take()?;
-        self.free.push(id.0);
-        Some(statement)
+    fn remove(&mut self, id: StatementId) -> Option<Statement> {
+        self.0.get_mut(id.0 as usize)?.take()
     }
 }
 
 #[inline]
-pub(super) fn parameter<'a>(value: &Value<'a>) -> Parameter<'a> {
+fn parameter<'a>(value: &Value<'a>) -> Parameter<'a> {
     match *value {
         Value::Null => Parameter::Null,
         Value::Int(integer) => Parameter::Int(integer),

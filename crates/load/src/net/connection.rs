@@ -9,8 +9,8 @@ use std::time::Instant;
 use bakeoff_script::host::{QueryClass, Reply, SqlError};
 use bakeoff_wire::row::{Encoding, RowCursor};
 use bakeoff_wire::{
-    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Negotiated, Outcome, Prepared, ReplyScanner, Slack,
-    TlsWish, capability, command,
+    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Negotiated, Outcome, Prepared, ReplyScanner, TlsWish,
+    capability, command,
 };
 use rustls::ClientConfig;
 
@@ -23,7 +23,6 @@ pub(super) struct Exchange {
     transport: Transport,
     inbox: Inbox,
     writer: Vec<u8>,
-    writer_slack: Slack,
     scanner: ReplyScanner,
     kept_reply_bytes: usize,
     deprecate_eof: bool,
@@ -40,7 +39,6 @@ impl Exchange {
             transport,
             inbox: Inbox::default(),
             writer: Vec::with_capacity(4096),
-            writer_slack: Slack::default(),
             kept_reply_bytes,
             scanner: ReplyScanner::new(Answering::Statement, deprecate_eof),
             deprecate_eof,
@@ -127,11 +125,7 @@ impl Exchange {
     fn send(&mut self, answering: Answering, sequence: u8) -> Result<(), SqlError> {
         self.scanner = ReplyScanner::with_sequence(answering, self.deprecate_eof, sequence);
         let sent = self.transport.send(&self.writer);
-        let should_shrink = self.writer_slack.should_shrink(self.writer.len(), self.writer.capacity());
         self.writer.clear();
-        if should_shrink {
-            self.writer.shrink_to(Slack::KEPT_BYTES);
-        }
         sent.map_err(|error| self.break_off_sending(&error))
     }
 

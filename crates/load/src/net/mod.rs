@@ -2,20 +2,22 @@
 //! `bakeoff-wire`. A [`Client`] belongs to one thread.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use bakeoff_script::host::SqlError;
+use rustls::ClientConfig;
 use serde::Deserialize;
 
 mod client;
 mod connection;
 mod errors;
-mod learned;
 mod socket;
 mod tls;
 
 pub use client::{Client, ServerFacts};
-pub use learned::Learned;
 pub use socket::{ConnectionCanceller, Traffic};
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -43,10 +45,6 @@ impl fmt::Display for Endpoint {
 pub struct Secret(String);
 
 impl Secret {
-    pub fn new(password: impl Into<String>) -> Self {
-        Self(password.into())
-    }
-
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -68,7 +66,7 @@ impl<'de> Deserialize<'de> for Secret {
 
 impl From<&str> for Secret {
     fn from(password: &str) -> Self {
-        Self::new(password)
+        Self(password.to_owned())
     }
 }
 
@@ -143,6 +141,36 @@ impl Default for ServerAddress {
             kept_reply_bytes: FETCHED_REPLY_BYTES,
             learned: Learned::default(),
         }
+    }
+}
+
+/// `character_set_connection`, `collation_connection`, `character_set_client` and `character_set_results` of a session.
+type Names = [String; 4];
+
+/// Shared by all connections to one [`ServerAddress`]. Cloning starts empty, because the copy may be changed.
+#[derive(Debug, Default)]
+pub struct Learned {
+    names: OnceLock<Names>,
+    /// Whether a login that announces the collation has the same effect.
+    login_sets_names: OnceLock<bool>,
+    without_tls: OnceLock<()>,
+    tls: OnceLock<Arc<ClientConfig>>,
+    resolved: Mutex<Option<Arc<[SocketAddr]>>>,
+}
+
+impl Clone for Learned {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Learned {
+    fn tls(&self, options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
+        if let Some(config) = self.tls.get() {
+            return Ok(Arc::clone(config));
+        }
+        let config = tls::configuration(options)?;
+        Ok(Arc::clone(self.tls.get_or_init(|| config)))
     }
 }
 

@@ -17,9 +17,8 @@ use rustls::ffdhe_groups::FfdheGroup;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    AlertDescription, CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, Error, InvalidMessage,
-    NamedGroup, PeerMisbehaved, ProtocolVersion, RootCertStore, SignatureScheme, SupportedCipherSuite,
-    Tls12CipherSuite,
+    CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, Error, InvalidMessage, NamedGroup,
+    PeerMisbehaved, ProtocolVersion, RootCertStore, SignatureScheme, SupportedCipherSuite, Tls12CipherSuite,
 };
 
 use super::errors::tls;
@@ -50,8 +49,8 @@ impl TlsStream {
 
     pub(super) fn cipher(&self) -> String {
         let version = match self.session.protocol_version() {
-            Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
-            Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
             _ => "TLS",
         };
         let suite = self.session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
@@ -96,35 +95,30 @@ impl TlsStream {
 }
 
 pub(super) fn explained(error: &io::Error) -> String {
-    use rustls::{CertificateError as Certificate, Error, PeerIncompatible};
+    use rustls::{AlertDescription, CertificateError as Certificate, PeerIncompatible};
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    match cause {
+    let reason = match cause {
         Some(
-            Error::AlertReceived(AlertDescription::ProtocolVersion)
+            Error::AlertReceived(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure)
             | Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13)
             | Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion),
-        ) => format!(
-            "the server and bakeoff have no TLS version in common ({error}): bakeoff speaks TLS 1.2 and 1.3, the \
+        ) => {
+            "the server and bakeoff have no TLS version or cipher in common: bakeoff speaks TLS 1.2 and 1.3, the \
              community's builds of MySQL before 5.7.28 only 1.0 and 1.1; set tls mode to disabled"
-        ),
-        Some(Error::AlertReceived(AlertDescription::HandshakeFailure)) => {
-            format!("the server accepts none of bakeoff's TLS versions and ciphers ({error})")
         }
         Some(Error::InvalidCertificate(Certificate::UnknownIssuer)) => {
-            "the server's certificate is not signed by the CA file's certificate".to_owned()
+            "the server's certificate is not signed by the CA file's certificate"
         }
         Some(Error::InvalidCertificate(Certificate::NotValidForName | Certificate::NotValidForNameContext { .. })) => {
-            format!("the server's certificate does not name this host ({error}); tls mode verify_ca does not check the name")
+            "the server's certificate does not name this host; tls mode verify_ca does not check the name"
         }
-        Some(Error::InvalidCertificate(_)) => format!("the server's certificate is refused ({error})"),
+        Some(Error::InvalidCertificate(_)) => "the server's certificate is refused",
         _ if error.kind() == io::ErrorKind::UnexpectedEof => {
-            "the server closed the connection in the TLS handshake; perhaps it has no TLS version in common with bakeoff (1.2 and \
-             1.3)"
-                .to_owned()
+            "the server closed the connection in the TLS handshake; perhaps it speaks neither TLS 1.2 nor 1.3"
         }
-        _ if error.kind() == io::ErrorKind::TimedOut => "no answer in the TLS handshake in time".to_owned(),
-        _ => error.to_string(),
-    }
+        _ => return error.to_string(),
+    };
+    format!("{reason} ({error})")
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -206,7 +200,7 @@ impl ServerCertVerifier for Verifier {
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
+    ) -> Result<ServerCertVerified, Error> {
         if let Some(roots) = &self.roots {
             rustls::client::verify_server_cert_signed_by_trust_anchor(
                 &rustls::server::ParsedCertificate::try_from(end_entity)?,
@@ -224,7 +218,7 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         crypto::verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
@@ -233,7 +227,7 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         crypto::verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
@@ -243,24 +237,9 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// Prime of MySQL's built-in group (2048 bits), read off the wire of 8.0.15.
-const DHE_PRIME: [u8; 256] = [
-    0x8a, 0x5d, 0xfa, 0xc0, 0x66, 0x76, 0x4e, 0x61, 0xfa, 0xca, 0xc0, 0x37, 0x57, 0x5c, 0x6d, 0x3f, 0x83, 0x0a, 0xa1,
-    0xf5, 0xf1, 0xe6, 0x7f, 0x3c, 0xc6, 0xaf, 0xda, 0x8b, 0x26, 0xe6, 0x1a, 0x74, 0x5e, 0x64, 0xcb, 0xe2, 0x08, 0xf1,
-    0x09, 0xe3, 0xaf, 0xbb, 0x54, 0x29, 0x2d, 0x97, 0xf4, 0x59, 0xe6, 0x26, 0x83, 0x1f, 0x55, 0xcd, 0x1b, 0x57, 0x55,
-    0x42, 0x6c, 0xe7, 0xb7, 0xda, 0x6e, 0xd8, 0x6d, 0xee, 0xb1, 0x4f, 0xa4, 0xd7, 0xf5, 0x41, 0xe1, 0xb4, 0x0b, 0xe1,
-    0x98, 0x16, 0xe2, 0xed, 0x16, 0xcf, 0x18, 0x7d, 0x3f, 0x25, 0xc3, 0x82, 0x59, 0xbd, 0xf4, 0x8f, 0x57, 0xca, 0x3e,
-    0x19, 0xe4, 0xf5, 0x44, 0xe0, 0xcc, 0x80, 0xb3, 0x10, 0x91, 0x18, 0x0d, 0x64, 0x59, 0x0a, 0x43, 0xf7, 0xfc, 0xca,
-    0x01, 0xe8, 0x14, 0x04, 0xf2, 0xcd, 0xa9, 0x2a, 0x3c, 0xf3, 0xa5, 0x2a, 0x83, 0xd8, 0x66, 0x9f, 0xc9, 0x2c, 0xc9,
-    0x4f, 0x44, 0x05, 0x5e, 0x5e, 0x00, 0x47, 0x22, 0x0a, 0xe6, 0xb0, 0x87, 0xa5, 0x74, 0x3b, 0xe4, 0xa3, 0xfc, 0x2d,
-    0xdc, 0x49, 0xf2, 0xe1, 0x80, 0x0d, 0x06, 0x71, 0x7a, 0x77, 0x3a, 0xa9, 0x66, 0x70, 0x3b, 0xba, 0x8d, 0x2e, 0x60,
-    0x5a, 0x39, 0xf7, 0x2d, 0xd3, 0xf5, 0x53, 0x47, 0x6e, 0x57, 0x13, 0x01, 0x87, 0xf9, 0xde, 0x4d, 0x20, 0x92, 0xbe,
-    0xd7, 0x1e, 0xe0, 0x20, 0x0c, 0x60, 0xc8, 0xca, 0x35, 0x58, 0x7d, 0x3f, 0x59, 0xee, 0xfb, 0x67, 0x7d, 0x64, 0x7d,
-    0x8e, 0x77, 0x6c, 0x61, 0x44, 0x8a, 0x8c, 0x4d, 0xf0, 0x12, 0xd4, 0xa4, 0xea, 0x17, 0x75, 0x66, 0x49, 0x6c, 0xcf,
-    0x14, 0x28, 0xc6, 0x9a, 0x3c, 0x71, 0xfd, 0xb8, 0x3a, 0x6c, 0xe3, 0xa3, 0xa6, 0x06, 0x5a, 0xa6, 0xf0, 0x7a, 0x00,
-    0x15, 0xa5, 0x5a, 0x64, 0x66, 0x00, 0x05, 0x85, 0xb7,
-];
+const DHE_PRIME: &[u8] = include_bytes!("mysql_dhe_prime.bin");
 
-const DHE_GENERATOR: [u8; 1] = [5];
+const DHE_GENERATOR: &[u8] = &[5];
 
 /// A number of RFC 7919's private range. The group has no name, and servers of that age do not look.
 const DHE_NAME: NamedGroup = NamedGroup::Unknown(0x01fc);
@@ -297,13 +276,13 @@ impl SupportedKxGroup for MysqlGroup {
         let mut exponent = [0; EXPONENT_BYTES];
         ring::default_provider().secure_random.fill(&mut exponent)?;
         let exponent = BigUint::from_bytes_be(&exponent);
-        let prime = BigUint::from_bytes_be(&DHE_PRIME);
-        let public = padded(&BigUint::from_bytes_be(&DHE_GENERATOR).modpow(&exponent, &prime));
+        let prime = BigUint::from_bytes_be(DHE_PRIME);
+        let public = padded(&BigUint::from_bytes_be(DHE_GENERATOR).modpow(&exponent, &prime));
         Ok(Box::new(DheExchange { exponent, prime, public }))
     }
 
     fn ffdhe_group(&self) -> Option<FfdheGroup<'static>> {
-        Some(FfdheGroup { p: &DHE_PRIME, g: &DHE_GENERATOR })
+        Some(FfdheGroup { p: DHE_PRIME, g: DHE_GENERATOR })
     }
 
     fn name(&self) -> NamedGroup {

@@ -1,3 +1,2 @@
-mod read_only;
 pub mod stream;
 pub mod workload;

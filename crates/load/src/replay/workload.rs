@@ -13,12 +13,14 @@ use serde::Serialize;
 
 use crate::arm_workers::Workload;
 use crate::failure::Failure;
-use crate::host::SliceHost;
+use crate::host::WorkerHost;
 use crate::lock;
-use crate::replay::read_only::{kept, refuse_writes};
 use crate::replay::stream::{Block, State, Statement, Transaction};
 
 const DEADLOCK: u16 = 1213;
+const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
+/// Errors of servers before MySQL 5.6 and MariaDB 10.0, which do not know `READ_ONLY`: syntax, unknown variable.
+const NO_READ_ONLY: [u16; 2] = [1064, 1193];
 /// Open loop: nothing waits longer within a chunk, whose limit is ten minutes.
 const WAIT_MAX_NS: u64 = 300_000_000_000;
 /// Wait for a table that a session of a later chunk unlocks as long as for a row by default, not a year [s].
@@ -57,7 +59,7 @@ pub struct Home {
 }
 
 impl Workload for ReplayWorkload {
-    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         let failed = |error: SqlError| Failure::connecting(&error);
         let mut connection = host.thread_host().connect(&ConnectTarget::default()).map_err(failed)?;
         self.begin(&mut *connection).map_err(failed)?;
@@ -87,13 +89,34 @@ impl Workload for ReplayWorkload {
 
 impl ReplayWorkload {
     fn begin(&self, connection: &mut dyn Connection) -> Result<(), SqlError> {
-        if self.read_only { refuse_writes(connection) } else { Ok(()) }
+        if !self.read_only {
+            return Ok(());
+        }
+        match connection.query(READ_ONLY) {
+            Err(error) if !NO_READ_ONLY.contains(&error.code) => Err(SqlError { fatal: true, ..error }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a read-only session runs instead of a statement that would allow it to write.
+fn still_read_only(sql: &[u8]) -> &[u8] {
+    let first = code_tokens(sql).next();
+    let begins = |word: &str| first.is_some_and(|token| is_word(sql, token, word));
+    let has = |name: &[u8]| sql.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name));
+    let read_write = || has(b"TRANSACTION") && has(b"WRITE");
+    if begins("SET") && (read_write() || has(b"_READ_ONLY")) {
+        READ_ONLY
+    } else if begins("START") && read_write() {
+        b"START TRANSACTION"
+    } else {
+        sql
     }
 }
 
 struct ReplaySession<'a> {
     plan: &'a ReplayWorkload,
-    host: &'a SliceHost,
+    host: &'a WorkerHost,
     connection: Box<dyn Connection>,
     numbers: Vec<Option<usize>>,
     schema: String,
@@ -230,7 +253,7 @@ impl ReplaySession<'_> {
     }
 
     fn query(&mut self, sql: &[u8], counted: bool) -> Result<(), SqlError> {
-        let mut reply = self.connection.query(if self.plan.read_only { kept(sql) } else { sql })?;
+        let mut reply = self.connection.query(if self.plan.read_only { still_read_only(sql) } else { sql })?;
         loop {
             if counted {
                 self.host.count_reply(&reply);
@@ -381,14 +404,8 @@ fn literal(value: &str) -> String {
 
 /// How long after its chunk's start a statement begins. None if it follows the one before.
 fn wait_ns(offset_us: u64, clock_us: u64, speed: f64) -> Option<u64> {
-    let wait_ns = scaled_ns(offset_us, speed);
+    let wait_ns = (offset_us as f64 * 1_000.0 / speed) as u64;
     (offset_us <= clock_us && wait_ns < WAIT_MAX_NS).then_some(wait_ns)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "2^53 µs are 285 years")]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; saturates")]
-fn scaled_ns(offset_us: u64, speed: f64) -> u64 {
-    (offset_us as f64 * 1_000.0 / speed) as u64
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -23,7 +23,7 @@ fn statements_that_come_and_go_take_no_more_room() {
         assert!(statements.remove(one).is_some());
         assert!(statements.remove(other).is_some());
     }
-    assert_eq!((statements.places.len(), statements.free.len()), (3, 2));
+    assert_eq!(statements.0.len(), 3);
     assert!(statements.get_mut(lasting).is_some());
 }
 

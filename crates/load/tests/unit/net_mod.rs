@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_password_is_never_shown() {
-    let address = ServerAddress { password: Secret::new("hunter2"), ..ServerAddress::default() };
+    let address = ServerAddress { password: Secret::from("hunter2"), ..ServerAddress::default() };
     let shown = format!("{address:?}");
     assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
 }

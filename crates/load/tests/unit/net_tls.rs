@@ -13,8 +13,8 @@ fn both_sides_come_to_the_same_secret() {
 
 #[test]
 fn keys_that_give_the_secret_away_are_refused() {
-    let last = padded(&(BigUint::from_bytes_be(&DHE_PRIME) - BigUint::from(1_u8)));
-    for weak in [&[0][..], &[1], &last, &DHE_PRIME] {
+    let last = padded(&(BigUint::from_bytes_be(DHE_PRIME) - BigUint::from(1_u8)));
+    for weak in [&[0][..], &[1], &last, DHE_PRIME] {
         assert!(MysqlGroup.start().unwrap().complete(weak).is_err());
     }
 }

@@ -8,7 +8,7 @@ use bakeoff_script::host::{Counter, LogLevel, QueryClass, Reply, StatementId, Va
 
 use super::*;
 use crate::connector::Connector;
-use crate::host::{Environment, SlicePlan};
+use crate::host::{Environment, Mode, SlicePlan};
 use crate::net::ServerAddress;
 use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_pool::WorkerContext;
@@ -84,7 +84,7 @@ impl Environment for Silent {
 }
 
 /// A host, and its gate.
-fn host() -> (SliceHost, Arc<StartGate>) {
+fn host() -> (WorkerHost, Arc<StartGate>) {
     let context = WorkerContext {
         thread: 0,
         gate: Arc::new(StartGate::new(1)),
@@ -94,11 +94,11 @@ fn host() -> (SliceHost, Arc<StartGate>) {
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::clone(&context.canceller));
     let plan = SlicePlan { threads: 1, reseed: |_, _, _| {}, key_seed: 1, slowdown_per_event: 0.0 };
     let counted = (Arc::default(), LatencyStore::Own(RefCell::default()));
-    (SliceHost::new(&context, plan, Arc::new(Silent), connector, counted), context.gate)
+    (WorkerHost::new(&context, Mode::Slices(plan), Arc::new(Silent), connector, counted), context.gate)
 }
 
 /// A host within a slice.
-fn open_host() -> SliceHost {
+fn open_host() -> WorkerHost {
     let (host, gate) = host();
     let slice = Slice {
         block: 0,
@@ -125,7 +125,7 @@ fn plan() -> ReplayWorkload {
     }
 }
 
-fn replay_session<'a>(plan: &'a ReplayWorkload, host: &'a SliceHost, line: &Line) -> ReplaySession<'a> {
+fn replay_session<'a>(plan: &'a ReplayWorkload, host: &'a WorkerHost, line: &Line) -> ReplaySession<'a> {
     ReplaySession {
         plan,
         host,
@@ -341,5 +341,26 @@ proptest::proptest! {
     #[test]
     fn any_message_is_no_trouble(message in "(near '|Duplicate entry '| value: '|partition for value |)\\PC*") {
         without_literals(&message);
+    }
+}
+
+#[test]
+fn what_would_let_the_session_write_is_not_sent() {
+    for lifting in [
+        "SET SESSION TRANSACTION READ WRITE",
+        " set session transaction isolation level read committed, read write",
+        "SET tx_read_only = 0",
+        "SET @@session.transaction_read_only=OFF, autocommit = 1",
+        "/* app */ SET SESSION TRANSACTION READ WRITE",
+        "-- app\nSET tx_read_only = 0",
+        "/*!50605 SET tx_read_only = 0 */",
+    ] {
+        assert_eq!(still_read_only(lifting.as_bytes()), READ_ONLY, "{lifting}");
+    }
+    assert_eq!(still_read_only(b"start transaction with consistent snapshot, read  write"), b"START TRANSACTION");
+    assert_eq!(still_read_only(b"# app\nSTART TRANSACTION READ WRITE"), b"START TRANSACTION");
+    for other in ["SET net_write_timeout = 9", "START TRANSACTION", "SELECT 'transaction, write'", "SET NAMES utf8", ""]
+    {
+        assert_eq!(still_read_only(other.as_bytes()), other.as_bytes());
     }
 }

@@ -22,14 +22,6 @@ sysbench = {
   hooks = {},
 }
 
--- What a program without `-rdynamic` would meet at its first call; nil when all is well.
-function runtime.missing_symbol()
-  local found, message = pcall(function() return ffi.C.sb_more_events end)
-  if not found then
-    return tostring(message)
-  end
-end
-
 -- Calls a script's function for Rust: true and its results, or false, a message, a traceback, and whether the error is a statement's.
 function runtime.call(func, ...)
   runtime.traceback = nil

@@ -1,6 +1,9 @@
 //! Random texts of a given content and compressibility, and sysbench's templates and rows. Encoding draws no random
 //! numbers, so tables in different character sets get the same rows.
 
+use std::io::Write as _;
+use std::sync::LazyLock;
+
 use super::{Distributions, Generator, StreamKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,24 +282,8 @@ const JAPANESE: &str = "あいうえおかきくけこさしすせそたちつ�
 /// Everyday simplified Chinese, all in GB 2312.
 const CHINESE: &str = "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生自会那后能对着事其里所去行过家十用发天如然作方成者多日都三小军二无同么经法当起与好看学进种将还分此心前面又定见只主没公从";
 
-const WORDS: &[&str] = &[
-    "the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "as", "was", "with", "be", "by", "on", "not", "he",
-    "his", "but", "at", "are", "this", "have", "from", "or", "had", "an", "they", "which", "one", "you", "were", "her",
-    "all", "she", "there", "would", "their", "we", "him", "been", "has", "when", "who", "will", "more", "no", "if",
-    "out", "so", "said", "what", "up", "its", "about", "into", "than", "them", "can", "only", "other", "new", "some",
-    "could", "time", "these", "two", "may", "then", "do", "first", "any", "my", "now", "such", "like", "our", "over",
-    "man", "me", "even", "most", "made", "after", "also", "did", "many", "before", "must", "through", "years", "where",
-    "much", "your", "way", "well", "down", "should", "because", "each", "just", "those", "people", "how", "too",
-    "little", "state", "good", "very", "make", "world", "still", "own", "see", "men", "work", "long", "get", "here",
-    "between", "both", "life", "being", "under", "never", "day", "same", "another", "know", "while", "last", "might",
-    "us", "great", "old", "year", "off", "come", "since", "against", "go", "came", "right", "used", "take", "three",
-    "himself", "few", "house", "use", "during", "without", "again", "place", "around", "however", "home", "small",
-    "found", "thought", "went", "say", "part", "once", "general", "high", "upon", "school", "every", "number",
-    "always", "system", "order", "water", "public", "night", "country", "point", "question", "business", "customer",
-    "delivery", "account", "manager", "address", "garden", "station", "library", "kitchen", "language", "mountain",
-    "weather", "history", "science", "music", "picture", "morning", "evening", "window", "paper", "letter", "market",
-    "river", "bridge", "street", "village",
-];
+/// Common English words, the most common first.
+static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| include_str!("words.txt").split_whitespace().collect());
 
 const EMOJI: std::ops::RangeInclusive<char> = '\u{1F600}'..='\u{1F64F}';
 
@@ -338,26 +325,9 @@ pub fn fill_varied(generator: &mut Generator, minimum: u32, maximum: u32, out: &
     length
 }
 
-fn push_decimal(out: &mut Vec<u8>, number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    let mut rest = number;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
 pub fn push_row<T>(id: u64, k: u32, texts: [T; 2], out: &mut Vec<u8>, mut write: impl FnMut(T, &mut Vec<u8>)) {
-    out.push(b'(');
-    push_decimal(out, id);
-    out.push(b',');
-    push_decimal(out, u64::from(k));
+    // Writing into a Vec cannot fail.
+    let _ = write!(out, "({id},{k}");
     for text in texts {
         out.extend_from_slice(b",'");
         write(text, out);

@@ -7,126 +7,98 @@ use crate::host::SqlCall;
 use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_row};
 use crate::session::{Bulk, NONE, Random, SqlConnection, with_current, with_random};
 
-pub(super) const CDEF: &str = r"
-int db_bulk_insert_init(sql_connection *con, const char *query, size_t len);
-int db_bulk_insert_next(sql_connection *con, const char *values, size_t len);
-int db_bulk_insert_done(sql_connection *con);
-void bakeoff_bulk_limit(sql_connection *con, double bytes);
-int bakeoff_bulk_sbtest_rows(sql_connection *con, uint32_t table, double piece, double first, double last, uint32_t key_range);
-";
-
 impl Bulk {
-    fn begin(&mut self, head: &[u8]) {
-        self.statement.clear();
-        self.statement.extend_from_slice(head);
-        self.head_length = self.statement.len();
-    }
-
     fn is_empty(&self) -> bool {
         self.statement.len() == self.head_length
     }
 
-    fn is_full_for(&self, row_bytes: usize) -> bool {
-        !self.is_empty() && self.statement.len() + 1 + row_bytes > self.limit
-    }
-
     fn sbtest_row_bytes(&self) -> usize {
-        self.texts
-            .as_ref()
-            .map_or(SbtestRow::MAX_TUPLE_BYTES, |(_, [c, pad])| SbtestRow::MAX_TUPLE_BYTES + Texts::max_bytes(c + pad))
+        let texts = self.texts.as_ref().map_or(0, |(_, [c, pad])| Texts::max_bytes(c + pad));
+        SbtestRow::MAX_TUPLE_BYTES + texts
     }
+}
 
-    fn separate(&mut self) {
-        if !self.is_empty() {
-            self.statement.push(b',');
+impl SqlConnection {
+    /// Makes room for another row: sends the statement if it would become too long, and writes the comma.
+    fn begin_row(&mut self, row_bytes: usize) -> Result<(), c_int> {
+        self.error = NONE;
+        let bulk = &self.bulk;
+        let is_full = !bulk.is_empty() && bulk.statement.len() + 1 + row_bytes > bulk.limit;
+        if is_full && self.send_rows(SqlCall::BulkNext) != NONE {
+            return Err(self.error);
         }
-    }
-}
-
-fn flush(connection: &mut SqlConnection, call: SqlCall) -> c_int {
-    if connection.bulk.is_empty() {
-        return NONE;
-    }
-    let statement = std::mem::take(&mut connection.bulk.statement);
-    if connection.drain() {
-        connection.run(&statement, call, |link| link.query(&statement).map(Some));
-    }
-    connection.bulk.statement = statement;
-    let head_length = connection.bulk.head_length;
-    connection.bulk.statement.truncate(head_length);
-    connection.error
-}
-
-/// Starts a bulk insert: `query` is everything before the first row.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn db_bulk_insert_init(
-    connection: *mut SqlConnection,
-    query: *const c_char,
-    length: usize,
-) -> c_int {
-    let (connection, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
-    connection.bulk.begin(query);
-    connection.error = NONE;
-    NONE
-}
-
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn db_bulk_insert_next(
-    connection: *mut SqlConnection,
-    values: *const c_char,
-    length: usize,
-) -> c_int {
-    let (connection, values) = unsafe { (&mut *connection, bytes_of(values, length)) };
-    connection.error = NONE;
-    if connection.bulk.is_full_for(length) && flush(connection, SqlCall::BulkNext) != NONE {
-        return connection.error;
-    }
-    connection.bulk.separate();
-    connection.bulk.statement.extend_from_slice(values);
-    NONE
-}
-
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn db_bulk_insert_done(connection: *mut SqlConnection) -> c_int {
-    let connection = unsafe { &mut *connection };
-    connection.error = NONE;
-    flush(connection, SqlCall::BulkDone)
-}
-
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn bakeoff_bulk_limit(connection: *mut SqlConnection, bytes: f64) {
-    unsafe { (*connection).bulk.limit = bytes.max(1024.0) as usize };
-}
-
-/// Adds rows `first..=last` of table `table` straight into the statement. The rows depend only on (seed, table, piece)
-/// and the distribution, not on the thread.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
-    connection: *mut SqlConnection,
-    table: u32,
-    piece: f64,
-    first: f64,
-    last: f64,
-    key_range: u32,
-) -> c_int {
-    let connection = unsafe { &mut *connection };
-    let seed = with_current(|session| session.seed);
-    let mut generator = Generator::for_stream(seed, StreamKind::Rows, u64::from(table), piece as u64);
-    connection.error = NONE;
-    let row_bytes = connection.bulk.sbtest_row_bytes();
-    for id in first as u64..=last as u64 {
-        if connection.bulk.is_full_for(row_bytes) && flush(connection, SqlCall::BulkNext) != NONE {
-            return connection.error;
+        if !self.bulk.is_empty() {
+            self.bulk.statement.push(b',');
         }
-        connection.bulk.separate();
-        let Bulk { statement, texts, .. } = &mut connection.bulk;
-        with_random(|Random { distributions, .. }| match texts {
-            None => SbtestRow::draw(&mut generator, distributions, key_range).push_tuple(id, statement),
-            Some((texts, lengths)) => {
-                let k = distributions.default(&mut generator, 1, key_range);
-                push_row(id, k, *lengths, statement, |characters, out| texts.draw(&mut generator, characters, out));
-            }
-        });
+        Ok(())
     }
-    NONE
+
+    fn send_rows(&mut self, call: SqlCall) -> c_int {
+        if self.bulk.is_empty() {
+            return NONE;
+        }
+        let mut statement = std::mem::take(&mut self.bulk.statement);
+        if self.drain() {
+            self.run(&statement, call, |link| link.query(&statement).map(Some));
+        }
+        statement.truncate(self.bulk.head_length);
+        self.bulk.statement = statement;
+        self.error
+    }
+
+    fn add_sbtest_rows(&mut self, generator: &mut Generator, ids: [f64; 2], key_range: u32) -> Result<(), c_int> {
+        let row_bytes = self.bulk.sbtest_row_bytes();
+        for id in ids[0] as u64..=ids[1] as u64 {
+            self.begin_row(row_bytes)?;
+            let Bulk { statement, texts, .. } = &mut self.bulk;
+            with_random(|Random { distributions, .. }| match texts {
+                None => SbtestRow::draw(generator, distributions, key_range).push_tuple(id, statement),
+                Some((texts, lengths)) => {
+                    let k = distributions.default(generator, 1, key_range);
+                    push_row(id, k, *lengths, statement, |characters, out| texts.draw(generator, characters, out));
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+symbols! {
+    /// Starts a bulk insert: `query` is everything before the first row.
+    fn db_bulk_insert_init(connection: &mut SqlConnection, query: *const c_char, length: usize) -> c_int {
+        let Bulk { statement, head_length, .. } = &mut connection.bulk;
+        statement.clear();
+        statement.extend_from_slice(unsafe { bytes_of(query, length) });
+        *head_length = statement.len();
+        connection.error = NONE;
+        NONE
+    }
+
+    fn db_bulk_insert_next(connection: &mut SqlConnection, values: *const c_char, length: usize) -> c_int {
+        if let Err(error) = connection.begin_row(length) {
+            return error;
+        }
+        connection.bulk.statement.extend_from_slice(unsafe { bytes_of(values, length) });
+        NONE
+    }
+
+    fn db_bulk_insert_done(connection: &mut SqlConnection) -> c_int {
+        connection.error = NONE;
+        connection.send_rows(SqlCall::BulkDone)
+    }
+
+    fn bakeoff_bulk_limit(connection: &mut SqlConnection, bytes: f64) {
+        connection.bulk.limit = bytes.max(1024.0) as usize;
+    }
+
+    /// Adds rows `first..=last` of table `table` straight into the statement. The rows depend only on (seed, table,
+    /// piece) and the distribution, not on the thread.
+    fn bakeoff_bulk_sbtest_rows(
+        connection: &mut SqlConnection, table: u32, piece: f64, first: f64, last: f64, key_range: u32,
+    ) -> c_int {
+        let seed = with_current(|session| session.seed);
+        let mut generator = Generator::for_stream(seed, StreamKind::Rows, u64::from(table), piece as u64);
+        connection.error = NONE;
+        connection.add_sbtest_rows(&mut generator, [first, last], key_range).err().unwrap_or(NONE)
+    }
 }

@@ -10,23 +10,6 @@ use crate::session::{
     Bulk, FATAL, IGNORABLE, NONE, RowBuffer, ScriptSession, SqlConnection, SqlDriver, c_text, shielded, with_current,
 };
 
-pub(super) const CDEF: &str = r"
-typedef enum { SQL_ERROR_NONE, SQL_ERROR_IGNORABLE, SQL_ERROR_FATAL } sql_error_t;
-typedef struct sql_driver { const char *sname; const char *lname; } sql_driver;
-typedef struct sql_connection {
-  int error; int sql_errno; const char *sql_state; const char *sql_errmsg; sql_driver *driver;
-} sql_connection;
-typedef struct { const char *host, *socket, *user, *password, *database; uint16_t port; } bakeoff_target;
-sql_driver *db_create(const char *name);
-int db_destroy(sql_driver *driver);
-sql_connection *db_connection_create(sql_driver *driver);
-sql_connection *bakeoff_connect(sql_driver *driver, const bakeoff_target *target);
-int db_connection_close(sql_connection *con);
-int db_connection_reconnect(sql_connection *con);
-void db_connection_free(sql_connection *con);
-void bakeoff_connection_collect(sql_connection *con);
-";
-
 impl SqlConnection {
     /// Runs one command on the link. Its reply is counted and its error noted for Lua. A panic is an error like any other.
     pub(super) fn run(
@@ -119,54 +102,15 @@ fn internal_error() -> SqlError {
     SqlError::client(2000, "internal error")
 }
 
-/// Returns the driver of this name, or null once the host has said why not. An empty name is the default.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn db_create(name: *const c_char) -> *const SqlDriver {
-    let name = unsafe { text_of(name) };
-    let known = shielded(false, |session| {
-        let driver = session.host.driver(&name);
-        driver.inspect_err(|words| session.host.log(LogLevel::Fatal, words)).is_ok()
-    });
-    if known { with_current(|session| &raw const session.driver) } else { ptr::null() }
-}
-
-/// Does nothing, because the driver lives as long as its session.
-#[unsafe(no_mangle)]
-pub(super) extern "C" fn db_destroy(_driver: *const SqlDriver) -> c_int {
-    0
-}
-
-#[unsafe(no_mangle)]
-pub(super) extern "C" fn db_connection_create(_driver: *const SqlDriver) -> *mut SqlConnection {
-    connect(&ConnectTarget::default())
-}
-
 /// The table of `connect{…}` as Lua passes it. Null and 0 stand for the worker's own.
 #[repr(C)]
-pub(super) struct Target {
+struct Target {
     host: *const c_char,
     socket: *const c_char,
     user: *const c_char,
     password: *const c_char,
     database: *const c_char,
     port: u16,
-}
-
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn bakeoff_connect(
-    _driver: *const SqlDriver,
-    target: *const Target,
-) -> *mut SqlConnection {
-    let target = unsafe { &*target };
-    let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { text_of(text) });
-    connect(&ConnectTarget {
-        host: text(target.host),
-        port: (target.port != 0).then_some(target.port),
-        socket: text(target.socket),
-        user: text(target.user),
-        password: text(target.password),
-        database: text(target.database),
-    })
 }
 
 fn connect(target: &ConnectTarget) -> *mut SqlConnection {
@@ -192,42 +136,66 @@ fn connect(target: &ConnectTarget) -> *mut SqlConnection {
     })
 }
 
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn db_connection_close(connection: *mut SqlConnection) -> c_int {
-    match unsafe { connection.as_mut() } {
-        Some(connection) => {
-            if connection.link.is_none() {
-                let words = "attempt to close an already closed connection";
-                shielded((), |session| session.host.log(LogLevel::Alert, words));
-            }
-            connection.close();
-            0
+symbols! {
+    /// Returns the driver of this name, or null once the host has said why not. An empty name is the default.
+    fn db_create(name: *const c_char) -> *const SqlDriver {
+        let name = unsafe { text_of(name) };
+        let known = shielded(false, |session| {
+            let driver = session.host.driver(&name);
+            driver.inspect_err(|words| session.host.log(LogLevel::Fatal, words)).is_ok()
+        });
+        if known { with_current(|session| &raw const session.driver) } else { ptr::null() }
+    }
+
+    /// Does nothing, because the driver lives as long as its session.
+    fn db_destroy(_driver: *const SqlDriver) -> c_int {
+        0
+    }
+
+    fn db_connection_create(_driver: *const SqlDriver) -> *mut SqlConnection {
+        connect(&ConnectTarget::default())
+    }
+
+    fn bakeoff_connect(_driver: *const SqlDriver, target: &Target) -> *mut SqlConnection {
+        let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { text_of(text) });
+        connect(&ConnectTarget {
+            host: text(target.host),
+            port: (target.port != 0).then_some(target.port),
+            socket: text(target.socket),
+            user: text(target.user),
+            password: text(target.password),
+            database: text(target.database),
+        })
+    }
+
+    fn db_connection_close(connection: Option<&mut SqlConnection>) -> c_int {
+        let Some(connection) = connection else { return 1 };
+        if connection.link.is_none() {
+            let words = "attempt to close an already closed connection";
+            shielded((), |session| session.host.log(LogLevel::Alert, words));
         }
-        None => 1,
+        connection.close();
+        0
     }
-}
 
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn db_connection_reconnect(connection: *mut SqlConnection) -> c_int {
-    let connection = unsafe { &mut *connection };
-    connection.more_results = false;
-    connection.run(b"", SqlCall::Connect, |link| link.reconnect().map(|()| None));
-    if connection.error == NONE {
-        shielded((), |session| session.events.count(Counter::Reconnect, 1));
+    fn db_connection_reconnect(connection: &mut SqlConnection) -> c_int {
+        connection.more_results = false;
+        connection.run(b"", SqlCall::Connect, |link| link.reconnect().map(|()| None));
+        if connection.error == NONE {
+            shielded((), |session| session.events.count(Counter::Reconnect, 1));
+        }
+        connection.error
     }
-    connection.error
-}
 
-/// Closes the connection. A script may free it twice or still hold it, so its memory is not reused yet.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn db_connection_free(connection: *mut SqlConnection) {
-    if let Some(live) = unsafe { connection.as_mut() } {
-        live.close();
+    /// Closes the connection. A script may free it twice or still hold it, so its memory is not reused yet.
+    fn db_connection_free(connection: Option<&mut SqlConnection>) {
+        if let Some(live) = connection {
+            live.close();
+        }
     }
-}
 
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn bakeoff_connection_collect(connection: *mut SqlConnection) {
-    unsafe { db_connection_free(connection) };
-    with_current(|session| session.connections.free.borrow_mut().push(connection));
+    fn bakeoff_connection_collect(connection: *mut SqlConnection) {
+        unsafe { db_connection_free(connection.as_mut()) };
+        with_current(|session| session.connections.free.borrow_mut().push(connection));
+    }
 }

@@ -175,12 +175,3 @@ fn varied_text_has_both_lengths_and_ends() {
     assert_eq!(lengths, (2..=5).collect());
     assert!(out.iter().all(|byte| (b'0'..=b'z').contains(byte)));
 }
-
-#[test]
-fn decimals_are_decimals() {
-    for number in [0, 7, 10, 12_345, u64::MAX] {
-        let mut out = Vec::new();
-        push_decimal(&mut out, number);
-        assert_eq!(out, number.to_string().into_bytes());
-    }
-}

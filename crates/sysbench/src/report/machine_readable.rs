@@ -2,37 +2,35 @@
 //! `Interval_Max` is in milliseconds, as in Java's `HistogramLogWriter`.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bakeoff_load::net::ServerFacts;
 use bakeoff_metrics::{LatencyHistogram, ms};
 use serde_json::{Map, Value, json};
 
-use super::final_block::mean_and_deviation;
 use super::{Queue, percentile_ms};
 use crate::Build;
-use crate::run_options::{JsonTarget, Percentile, RunOptions};
+use crate::run::{Ending, Outcome};
+use crate::run_options::{Percentile, RunOptions};
 use crate::stats::Delta;
 
 const FORMAT: u32 = 1;
 
-pub(crate) struct Circumstances<'a> {
-    pub(crate) test: &'a str,
-    pub(crate) options: &'a RunOptions,
-    pub(crate) given: Map<String, Value>,
-    pub(crate) charset: (String, Option<String>),
-    pub(crate) server: Option<&'a ServerFacts>,
-    pub(crate) given_up: Option<u64>,
-    pub(crate) dropped: Option<u64>,
-    pub(crate) build: &'a Build,
-}
-
-pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals: Vec<Value>) -> Value {
-    let Circumstances { test, options, given, charset, server, given_up, dropped, build } = circumstances;
-    let events = mean_and_deviation(whole.by_worker.iter().map(|(events, _)| f64_of(*events)));
-    let seconds = mean_and_deviation(whole.by_worker.iter().map(|(_, seconds)| *seconds));
+pub(crate) fn result(
+    test: &str,
+    options: &RunOptions,
+    given: Map<String, Value>,
+    (charset, collation): (String, Option<String>),
+    server: Option<&ServerFacts>,
+    build: &Build,
+    Outcome { ending, whole, intervals, dropped }: Outcome,
+) -> Value {
+    let [events, busy] = whole.fairness();
+    let unfinished = match ending {
+        Ending::Forced { unfinished } => Some(unfinished),
+        _ => None,
+    };
     json!({
         "format": FORMAT,
         "engine": {"version": env!("CARGO_PKG_VERSION"), "commit": build.commit, "profile": build.profile},
@@ -42,8 +40,8 @@ pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals:
         "seed": options.seed,
         "rate_per_s": options.rate_per_s,
         "warmup_s": options.warmup.as_secs(),
-        "charset": charset.0,
-        "collation": charset.1,
+        "charset": charset,
+        "collation": collation,
         "server": server.map(|server| json!({
             "version": server.server_version,
             "charset": server.charset,
@@ -65,14 +63,14 @@ pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals:
         "reconnects": whole.totals.reconnects,
         "sent_bytes": whole.totals.sent_bytes,
         "received_bytes": whole.totals.received_bytes,
-        "forced_shutdown": given_up.is_some(),
-        "unfinished": given_up.unwrap_or(0),
+        "forced_shutdown": unfinished.is_some(),
+        "unfinished": unfinished.unwrap_or(0),
         "dropped": dropped,
-        "latency_ms": latency(whole, &options.percentiles),
-        "operations": operations(whole, &options.percentiles),
+        "latency_ms": latency(&whole, &options.percentiles),
+        "operations": operations(&whole, &options.percentiles),
         "fairness": {
             "events": {"mean": events.0, "stddev": events.1},
-            "busy_s": {"mean": seconds.0, "stddev": seconds.1},
+            "busy_s": {"mean": busy.0, "stddev": busy.1},
         },
         "intervals": intervals,
     })
@@ -115,95 +113,56 @@ fn latency(delta: &Delta, percentiles: &[Percentile]) -> Value {
 }
 
 fn percentile_object(latencies: &LatencyHistogram, percentiles: &[Percentile]) -> Map<String, Value> {
-    let value = |percentile: &Percentile| {
-        let value = percentile_ms(latencies, percentile);
-        (percentile.label.clone(), json!(value))
-    };
+    let value = |percentile: &Percentile| (percentile.label.clone(), json!(percentile_ms(latencies, percentile)));
     percentiles.iter().map(value).collect()
 }
 
 fn operations(delta: &Delta, percentiles: &[Percentile]) -> Map<String, Value> {
-    let named = delta.latencies.by_operation().into_iter().skip(1);
-    named
-        .map(|(name, histogram)| {
-            let object = json!({
-                "count": histogram.count(),
-                "mean_ms": histogram.mean_ns() / 1e6,
-                "max_ms": ms(histogram.max_ns()),
-                "percentiles_ms": percentile_object(histogram, percentiles),
-            });
-            (name.to_owned(), object)
-        })
-        .collect()
+    let object = |(name, latencies): (&str, &LatencyHistogram)| {
+        let object = json!({
+            "count": latencies.count(),
+            "mean_ms": latencies.mean_ns() / 1e6,
+            "max_ms": ms(latencies.max_ns()),
+            "percentiles_ms": percentile_object(latencies, percentiles),
+        });
+        (name.to_owned(), object)
+    };
+    delta.latencies.by_operation().into_iter().skip(1).map(object).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
-fn f64_of(count: u64) -> f64 {
-    count as f64
-}
-
+/// A file that an option names. It is created before the run, which would otherwise be for nothing.
 #[derive(Debug)]
-pub(crate) enum JsonOutput {
-    StandardOutput,
-    File { file: File, path: PathBuf },
+pub(crate) struct OutputFile {
+    file: File,
+    named: String,
 }
 
-impl JsonOutput {
-    /// Creates the file, if it is one, before the run, which would otherwise be for nothing.
-    pub(crate) fn create(target: &JsonTarget) -> Result<Self, String> {
-        Ok(match target {
-            JsonTarget::StandardOutput => Self::StandardOutput,
-            JsonTarget::File(path) => {
-                Self::File { file: File::create(path).map_err(|error| failed(path, &error))?, path: path.clone() }
-            }
-        })
+impl OutputFile {
+    pub(crate) fn create(option: &str, path: &str) -> Result<Self, String> {
+        let named = format!("{option} {path}");
+        let file = File::create(path).map_err(|error| format!("{named}: {error}"))?;
+        Ok(Self { file, named })
     }
 
-    pub(crate) fn write(self, result: &Value) -> Result<(), String> {
-        match self {
-            Self::StandardOutput => {
-                // A closed pipe is not an error.
-                let _ = writeln!(std::io::stdout(), "{result:#}");
-                Ok(())
-            }
-            Self::File { mut file, path } => {
-                file.write_all(format!("{result:#}\n").as_bytes()).map_err(|error| failed(&path, &error))
-            }
-        }
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), String> {
+        self.file.write_all(text.as_bytes()).map_err(|error| format!("{}: {error}", self.named))
     }
-}
 
-fn failed(path: &Path, error: &std::io::Error) -> String {
-    format!("--json {}: {error}", path.display())
-}
-
-#[derive(Debug)]
-pub(crate) struct HdrLog {
-    out: BufWriter<File>,
-    path: String,
-}
-
-impl HdrLog {
-    pub(crate) fn create(path: &Path) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("--hdr-log {}: {error}", path.display());
-        let mut log =
-            Self { out: BufWriter::new(File::create(path).map_err(failed)?), path: path.display().to_string() };
-        let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        writeln!(
-            log.out,
-            "#[Histogram log format version 1.3]\n#[StartTime: {:.3} (seconds since epoch), nanoseconds of whole events]\n\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"",
-            start.as_secs_f64()
-        )
-        .and_then(|()| log.out.flush())
-        .map_err(failed)?;
+    pub(crate) fn hdr_log(path: &str) -> Result<Self, String> {
+        let mut log = Self::create("--hdr-log", path)?;
+        let start_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        log.write(&format!(
+            "\
+#[Histogram log format version 1.3]
+#[StartTime: {start_s:.3} (seconds since epoch), nanoseconds of whole events]
+\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"
+"
+        ))?;
         Ok(log)
     }
 
-    pub(crate) fn write(&mut self, at_s: f64, delta: &Delta) -> Result<(), String> {
-        let events = delta.events();
-        let encoded = events.to_base64();
-        writeln!(self.out, "{:.3},{:.3},{:.3},{encoded}", at_s - delta.seconds, delta.seconds, ms(events.max_ns()))
-            .and_then(|()| self.out.flush())
-            .map_err(|error| format!("--hdr-log {}: {error}", self.path))
+    pub(crate) fn write_hdr_interval(&mut self, at_s: f64, delta: &Delta) -> Result<(), String> {
+        let (begin_s, length_s, events) = (at_s - delta.seconds, delta.seconds, delta.events());
+        self.write(&format!("{begin_s:.3},{length_s:.3},{:.3},{}\n", ms(events.max_ns()), events.to_base64()))
     }
 }

@@ -4,8 +4,6 @@ pub(crate) mod final_block;
 pub(crate) mod machine_readable;
 pub(crate) mod reporter;
 
-use std::fmt::Write as _;
-
 use bakeoff_metrics::{LatencyHistogram, ms};
 use bakeoff_script::histogram::Histogram;
 use bakeoff_script::luajit_version;
@@ -18,7 +16,6 @@ pub(crate) fn percentile_ms(latencies: &LatencyHistogram, percentile: &Percentil
 }
 
 /// What report hooks get, under sysbench's names. Times and latencies are in seconds, `time_total` since counting began.
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 pub(crate) fn statistics(
     delta: &Delta,
     time_total: f64,
@@ -98,16 +95,12 @@ pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
     lines.join("\n")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
-pub(crate) fn of_thread(thread: usize, events: u64, seconds: f64, (min_ms, max_ms): (f64, f64)) -> [String; 2] {
+pub(crate) fn of_thread(thread: usize, events: u64, seconds: f64, (min_ms, max_ms): (f64, f64)) -> String {
     let (min, avg, max) = (min_ms / 1e3, seconds / events.max(1) as f64, max_ms / 1e3);
-    [
-        format!("    thread #{thread:3}: min: {min:.4}s  avg: {avg:.4}s  max: {max:.4}s  events: {events}"),
-        format!("                 total time taken by event execution: {seconds:.4}s"),
-    ]
+    format!("    thread #{thread:3}: min: {min:.4}s  avg: {avg:.4}s  max: {max:.4}s  events: {events}")
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Queue {
     pub(crate) length: u64,
     pub(crate) concurrency: u64,
@@ -162,37 +155,23 @@ pub(crate) fn histogram(delta: &Delta) -> String {
 /// operation before the dot, and its share is of that operation's events.
 pub(crate) fn operations(delta: &Delta) -> Option<String> {
     let named = delta.latencies.by_operation();
-    let (all, named) = named.split_first()?;
-    if named.is_empty() {
-        return None;
-    }
+    let (&(_, all), named) = named.split_first().filter(|(_, named)| !named.is_empty())?;
     let mut text = format!(
         "Operations:{:>26}{:>9}{:>12}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
         "count", "share", "per minute", "50% ms", "90% ms", "95% ms", "99% ms", "max ms"
     );
-    for (name, histogram) in named {
-        let of = name.split_once('.').map_or(all.1, |(whole, _)| {
-            let found = named.iter().find(|(other, _)| *other == whole);
-            found.map_or(all.1, |(_, histogram)| *histogram)
-        });
-        let _ = write!(
-            text,
-            "    {name:<22}{:>11}{:>8.2}%{:>12.1}",
-            histogram.count(),
-            100.0 * share(histogram.count(), of.count()),
-            60.0 * delta.per_second(histogram.count()),
-        );
+    for (name, latencies) in named {
+        let whole = name.split_once('.').and_then(|(whole, _)| named.iter().find(|(other, _)| *other == whole));
+        let of = whole.map_or(all, |(_, latencies)| latencies).count().max(1);
+        let count = latencies.count();
+        let share = 100.0 * count as f64 / of as f64;
+        text += &format!("    {name:<22}{count:>11}{share:>8.2}%{:>12.1}", 60.0 * delta.per_second(count));
         for quantile in [0.5, 0.9, 0.95, 0.99] {
-            let _ = write!(text, "{:>10.2}", ms(histogram.quantile_ns(quantile)));
+            text += &format!("{:>10.2}", ms(latencies.quantile_ns(quantile)));
         }
-        let _ = writeln!(text, "{:>10.2}", ms(histogram.max_ns()));
+        text += &format!("{:>10.2}\n", ms(latencies.max_ns()));
     }
     Some(text)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
-pub(crate) fn share(count: u64, of: u64) -> f64 {
-    if of == 0 { 0.0 } else { count as f64 / of as f64 }
 }
 
 #[cfg(test)]

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use bakeoff_load::start_gate::Slice;
 use bakeoff_metrics::{now_ns, seconds};
-use bakeoff_script::{Script, ScriptError, ThreadRole};
+use bakeoff_script::{Script, ThreadRole};
 use serde_json::Value;
 
-use super::final_block::{Heading, block};
-use super::machine_readable::{self, HdrLog};
+use super::machine_readable::{self, OutputFile};
 use super::{Queue, cumulative_statistics, interval, statistics};
+use crate::run::Run;
 use crate::run_options::RunOptions;
-use crate::session::SysbenchSession;
-use crate::stats::{Delta, Snapshot, Stats};
+use crate::stats::{Delta, Snapshot, Span};
 use crate::test::Test;
 
 const RECORD_INTERVAL_S: u64 = 1;
@@ -30,56 +29,41 @@ pub(crate) struct Reported {
 }
 
 pub(crate) struct Reporter {
-    pub(crate) session: Arc<SysbenchSession>,
-    pub(crate) stats: Arc<Stats>,
-    pub(crate) test: Arc<Test>,
-    pub(crate) options: Arc<RunOptions>,
-    pub(crate) hdr_log: Option<HdrLog>,
+    pub(crate) run: Run,
+    pub(crate) hdr_log: Option<OutputFile>,
 }
 
+/// When to report [ns since counting began].
 struct Timetable {
-    interval_s: Option<u64>,
-    next_interval_s: u64,
-    checkpoints_s: Vec<u64>,
+    interval_ns: u64,
+    next_interval_ns: u64,
+    /// The next is the last.
+    checkpoints_ns: Vec<u64>,
 }
 
 impl Timetable {
     fn new(options: &RunOptions) -> Self {
         let recorded = options.json.is_some() || options.hdr_log.is_some();
         let interval_s = options.report_interval_s.or(recorded.then_some(RECORD_INTERVAL_S));
-        Self {
-            interval_s,
-            next_interval_s: interval_s.unwrap_or(u64::MAX),
-            checkpoints_s: options.checkpoints_s.iter().copied().filter(|at_s| *at_s > 0).rev().collect(),
-        }
+        let interval_ns = interval_s.map_or(u64::MAX, |interval_s| interval_s * SECOND_NS);
+        let checkpoints_s = options.checkpoints_s.iter().filter(|at_s| **at_s > 0);
+        let checkpoints_ns = checkpoints_s.rev().map(|at_s| at_s.saturating_mul(SECOND_NS)).collect();
+        Self { interval_ns, next_interval_ns: interval_ns, checkpoints_ns }
     }
 
-    fn is_empty(&self) -> bool {
-        self.interval_s.is_none() && self.checkpoints_s.is_empty()
-    }
-
-    /// When to wake next [ns since counting began].
     fn next_ns(&self) -> u64 {
-        let checkpoint = self.checkpoints_s.last().copied().unwrap_or(u64::MAX);
-        checkpoint.min(self.next_interval_s).saturating_mul(SECOND_NS)
+        self.checkpoints_ns.last().map_or(u64::MAX, |at_ns| *at_ns).min(self.next_interval_ns)
     }
 
     fn take_checkpoint(&mut self, passed_ns: u64) -> bool {
-        let due = self.checkpoints_s.last().is_some_and(|at_s| at_s.saturating_mul(SECOND_NS) <= passed_ns);
-        if due {
-            self.checkpoints_s.pop();
-        }
-        due
+        self.checkpoints_ns.pop_if(|at_ns| *at_ns <= passed_ns).is_some()
     }
 
     /// Whether an interval is due. Intervals that were slept through are not made up for.
     fn take_interval(&mut self, passed_ns: u64) -> bool {
-        let Some(interval_s) = self.interval_s else {
-            return false;
-        };
-        let due = self.next_interval_s.saturating_mul(SECOND_NS) <= passed_ns;
-        while self.next_interval_s.saturating_mul(SECOND_NS) <= passed_ns {
-            self.next_interval_s += interval_s;
+        let due = self.next_interval_ns <= passed_ns;
+        while self.next_interval_ns <= passed_ns {
+            self.next_interval_ns += self.interval_ns;
         }
         due
     }
@@ -87,126 +71,90 @@ impl Timetable {
 
 impl Reporter {
     pub(crate) fn run(mut self, start: &Receiver<Arc<Slice>>) -> Reported {
-        let mut timetable = Timetable::new(&self.options);
-        let hooks = Hooks::load(&self, &timetable);
+        let mut timetable = Timetable::new(&self.run.options);
+        let hooks = Hooks::load(&self.run, &timetable);
         let Ok(slice) = start.recv() else {
             return Reported::default();
         };
         let count_from_ns = slice.guard_end_ns;
-        let mut reported = Reported { period: Snapshot::start(count_from_ns), ..Reported::default() };
-        let mut interval = Snapshot::start(count_from_ns);
-        if timetable.is_empty() {
-            let _ = start.recv();
-            return reported;
-        }
+        let period = Snapshot::start(Span::Period, count_from_ns);
+        let mut reported = Reported { period, intervals: Vec::new() };
+        let mut interval = Snapshot::start(Span::Interval, count_from_ns);
         loop {
             let due_ns = count_from_ns.saturating_add(timetable.next_ns());
             let wait = Duration::from_nanos(due_ns.saturating_sub(now_ns()));
             let ending = !matches!(start.recv_timeout(wait), Err(RecvTimeoutError::Timeout));
             let now_ns = now_ns();
             let passed_ns = now_ns.saturating_sub(count_from_ns);
+            let at_s = seconds(passed_ns);
             if timetable.take_checkpoint(passed_ns) {
-                let delta = self.stats.period(&mut reported.period, now_ns);
-                self.report_checkpoint(&hooks, seconds(passed_ns), &delta);
+                let delta = self.run.stats.since(&mut reported.period, now_ns);
+                self.report_checkpoint(&hooks, at_s, &delta);
             }
             if timetable.take_interval(passed_ns) {
-                let delta = self.stats.interval(&mut interval, now_ns);
+                let delta = self.run.stats.since(&mut interval, now_ns);
                 let queue = self.queue(&slice);
-                self.report_interval(&hooks, seconds(passed_ns), &delta, queue, &mut reported);
+                self.report_interval(&hooks, at_s, &delta, queue);
+                self.record(at_s, queue, &delta, &mut reported);
             }
             if ending {
-                if self.hdr_log.is_some() || self.options.json.is_some() {
-                    self.record_rest(&mut interval, seconds(passed_ns), now_ns, &mut reported);
+                let rest = self.run.stats.since(&mut interval, now_ns);
+                // An event's latency may be recorded just after its count was read, or the other way round.
+                if rest.totals.events > 0 || rest.events().count() > 0 {
+                    self.record(at_s, None, &rest, &mut reported);
                 }
                 return reported;
             }
         }
     }
 
-    fn uses_database(&self) -> bool {
-        self.session.server().is_some()
-    }
-
     fn queue(&self, slice: &Slice) -> Option<Queue> {
-        slice
-            .schedule
-            .as_ref()
-            .map(|schedule| Queue { length: schedule.waiting(now_ns()), concurrency: self.stats.events_running() })
+        let schedule = slice.schedule.as_ref()?;
+        Some(Queue { length: schedule.waiting(now_ns()), concurrency: self.run.stats.events_running() })
     }
 
-    fn report_interval(
-        &mut self,
-        hooks: &Hooks,
-        at_s: f64,
-        delta: &Delta,
-        queue: Option<Queue>,
-        reported: &mut Reported,
-    ) {
-        let threads = self.stats.threads_running();
-        let percentile = self.options.percentiles.first();
+    fn report_interval(&self, hooks: &Hooks, at_s: f64, delta: &Delta, queue: Option<Queue>) {
+        let Run { options, session, stats, .. } = &self.run;
+        let threads = stats.threads_running();
         // Workers that have ended their events may still be disconnecting.
         let over = threads == 0 && delta.totals.events == 0;
-        if self.options.report_interval_s.is_some() && !over {
-            let reported = hooks.intermediate.as_ref().map(|script| {
-                let Queue { length, concurrency } = queue.unwrap_or(Queue { length: 0, concurrency: 0 });
+        if options.report_interval_s.is_none() || over {
+            return;
+        }
+        let percentile = options.percentiles.first();
+        match &hooks.intermediate {
+            Some(script) => {
+                let Queue { length, concurrency } = queue.unwrap_or_default();
                 let mut numbers = statistics(delta, at_s, percentile, threads);
-                #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
                 numbers.extend([("queue_length", length as f64), ("concurrency", concurrency as f64)]);
-                script.report(INTERMEDIATE, &numbers)
-            });
-            match reported {
-                Some(reported) => self.complain(INTERMEDIATE, reported),
-                None => {
-                    let lines = interval(at_s, threads, delta, percentile, queue, self.uses_database());
-                    self.session.console.notice(&lines);
-                }
+                self.run.call_hook(script, INTERMEDIATE, &numbers);
+            }
+            None => {
+                let uses_database = session.server().is_some();
+                session.console.notice(&interval(at_s, threads, delta, percentile, queue, uses_database));
             }
         }
-        self.record(at_s, threads, queue, delta, reported);
     }
 
-    fn record_rest(&mut self, snapshot: &mut Snapshot, at_s: f64, now_ns: u64, reported: &mut Reported) {
-        let delta = self.stats.interval(snapshot, now_ns);
-        // An event's latency may be recorded just after its count was read, or the other way round.
-        if delta.totals.events > 0 || delta.events().count() > 0 {
-            let threads = self.stats.threads_running();
-            self.record(at_s, threads, None, &delta, reported);
-        }
-    }
-
-    fn record(&mut self, at_s: f64, threads: u32, queue: Option<Queue>, delta: &Delta, reported: &mut Reported) {
-        if self.options.json.is_some() {
-            reported.intervals.push(machine_readable::interval(at_s, threads, delta, &self.options.percentiles, queue));
+    fn record(&mut self, at_s: f64, queue: Option<Queue>, delta: &Delta, reported: &mut Reported) {
+        let Run { options, session, stats, .. } = &self.run;
+        if options.json.is_some() {
+            let threads = stats.threads_running();
+            reported.intervals.push(machine_readable::interval(at_s, threads, delta, &options.percentiles, queue));
         }
         if let Some(log) = &mut self.hdr_log
-            && let Err(words) = log.write(at_s, delta)
+            && let Err(words) = log.write_hdr_interval(at_s, delta)
         {
-            self.session.console.fatal(&words);
+            session.console.fatal(&words);
             self.hdr_log = None;
         }
     }
 
     fn report_checkpoint(&self, hooks: &Hooks, at_s: f64, delta: &Delta) {
-        let console = &self.session.console;
-        console.notice(&format!("[ {at_s:.0}s ] Checkpoint report:"));
-        match &hooks.cumulative {
-            Some(script) => {
-                let numbers =
-                    cumulative_statistics(delta, at_s, self.options.percentiles.first(), self.stats.threads_running());
-                self.complain(CUMULATIVE, script.report(CUMULATIVE, &numbers));
-            }
-            None => {
-                let heading = Heading::of(&self.test, self.uses_database());
-                console.notice(&block(delta, at_s, heading, self.options.dialect, &self.options.percentiles));
-            }
-        }
-    }
-
-    fn complain(&self, hook: &str, called: Result<(), ScriptError>) {
-        if let Err(error) = called {
-            let words = format!("`sysbench.hooks.{hook}' function failed: {error}");
-            self.session.console.fatal(&words);
-        }
+        let Run { options, session, stats, .. } = &self.run;
+        session.console.notice(&format!("[ {at_s:.0}s ] Checkpoint report:"));
+        let numbers = cumulative_statistics(delta, at_s, options.percentiles.first(), stats.threads_running());
+        self.run.report_in_full(hooks.cumulative.as_ref(), delta, at_s, &numbers);
     }
 }
 
@@ -217,21 +165,18 @@ struct Hooks {
 }
 
 impl Hooks {
-    fn load(reporter: &Reporter, timetable: &Timetable) -> Self {
-        let Test::Script(test) = &*reporter.test else {
+    fn load(run: &Run, timetable: &Timetable) -> Self {
+        let Test::Script(test) = &*run.test else {
             return Self::default();
         };
-        let load = |wanted: bool| {
-            let host = reporter.session.command_host();
-            let script = wanted.then(|| Script::load(&test.source, &test.settings, ThreadRole::Report, host))?;
+        let load = |wanted: bool, hook: &str| {
             // A body that fails here has failed in the main state too, and the run with it.
-            script.ok()
+            let script = wanted.then(|| test.load(ThreadRole::Report, run.session.command_host()).ok())?;
+            script.filter(|script| script.has_hook(hook))
         };
-        let intermediate = load(reporter.options.report_interval_s.is_some());
-        let cumulative = load(!timetable.checkpoints_s.is_empty());
         Self {
-            intermediate: intermediate.filter(|script| script.has_hook(INTERMEDIATE)),
-            cumulative: cumulative.filter(|script| script.has_hook(CUMULATIVE)),
+            intermediate: load(run.options.report_interval_s.is_some(), INTERMEDIATE),
+            cumulative: load(!timetable.checkpoints_ns.is_empty(), CUMULATIVE),
         }
     }
 }

@@ -11,18 +11,18 @@ fn each_delta_has_what_happened_in_it_and_nothing_is_lost() {
         let LatencyStore::Shared(shard) = latencies else { panic!("workers share histograms") };
         shard.with(|latencies| latencies.record(&[], latency_ns));
     };
-    let (mut intervals, mut periods) = (Snapshot::start(0), Snapshot::start(0));
+    let (mut intervals, mut periods) = (Snapshot::start(Span::Interval, 0), Snapshot::start(Span::Period, 0));
     event(0, 1_000);
     event(99, 3_000);
-    let first = stats.interval(&mut intervals, 2_000_000_000);
+    let first = stats.since(&mut intervals, 2_000_000_000);
     assert_eq!((first.totals.events, first.events().count(), first.events().max_ns()), (2, 2, 3_000));
     assert!((first.seconds - 2.0).abs() < 1e-9 && (first.per_second(2) - 1.0).abs() < 1e-9);
     event(99, 9_000);
-    let second = stats.interval(&mut intervals, 3_000_000_000);
+    let second = stats.since(&mut intervals, 3_000_000_000);
     assert_eq!((second.totals.events, second.events().min_ns()), (1, 9_000));
-    let period = stats.period(&mut periods, 3_000_000_000);
+    let period = stats.since(&mut periods, 3_000_000_000);
     assert_eq!((period.totals.events, period.events().count()), (3, 3));
     assert_eq!(period.by_worker[99].0, 2);
-    assert_eq!(stats.period(&mut periods, 4_000_000_000).totals.events, 0);
-    assert_eq!(stats.whole(0, 4_000_000_000).events().count(), 3);
+    assert_eq!(stats.since(&mut periods, 4_000_000_000).totals.events, 0);
+    assert_eq!(stats.since(&mut Snapshot::start(Span::Whole, 0), 4_000_000_000).events().count(), 3);
 }

@@ -104,13 +104,6 @@ fn nasty_bytes() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn integers_are_written_as_rust_writes_them(integer: i64) {
-        let mut digits = Vec::new();
-        put_integer(integer, &mut digits);
-        prop_assert_eq!(String::from_utf8(digits).unwrap(), integer.to_string());
-    }
-
-    #[test]
     fn a_string_literal_reads_back_and_ends_where_it_should(bytes in nasty_bytes(), dialect in dialects()) {
         let mut literal = Vec::new();
         put_literal(Parameter::Bytes(&bytes), dialect, &mut literal);
