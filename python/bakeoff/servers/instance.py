@@ -99,12 +99,9 @@ def folder_of(database: str) -> str:
 
 
 class Instance(Server):
-    """A server that bakeoff starts.
+    """A server that bakeoff starts. `home` holds `data/`, `tmp/`, `error.log` and `console.log`.
 
-    Attributes:
-        home: directory of `data/`, `tmp/`, `error.log`, `console.log`.
-        removed: whether its files are gone, so that it cannot be started again.
-        stopped_cleanly: whether the last stop ended with status 0 and it was not started since.
+    `stopped_cleanly`: the last stop ended with status 0 and it was not started since.
     """
 
     ours = True
@@ -164,8 +161,6 @@ class Instance(Server):
 
     def start(self, timeout_s: float = 120.0) -> float:
         """Start, wait for the first answered `SELECT 1`, and return the seconds since the fork."""
-        if self.running:
-            raise ServerError(f"server {self.name} is already running.")
         self.stopped_cleanly = False
         self._tcp_account = None
         for attempt in range(_PORT_TRIES):

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::{Queue, percentile_ms};
 use crate::Build;
-use crate::run::{Ending, Outcome};
 use crate::run_options::{Percentile, RunOptions};
 use crate::stats::Delta;
+use crate::test::{Ending, Outcome};
 
 const FORMAT: u32 = 1;
 
