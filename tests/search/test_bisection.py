@@ -163,7 +163,7 @@ def test_a_broken_build_is_tried_once_and_named_with_the_one_after_it(search):
     directory, go_on = search
     whole = go_on()
     assert whole.startswith("CCCBCC") and whole.count("B") == 1
-    assert believed_of(Context.read(directory, read_analysis(directory))).named == (1, 2)
+    assert believed_of(Context(directory, read_analysis(directory))).named == (1, 2)
 
 
 @pytest.mark.parametrize("finished", [3, 4, 5])
