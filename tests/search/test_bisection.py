@@ -23,8 +23,8 @@ from bakeoff.report.live import QuietLive
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import own_data, study_run
 from bakeoff.run.arms import ArmSetup
+from bakeoff.run.epoch import EpochDone, EpochOrder
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.study_run import StudyRun, ThisMachine
 from bakeoff.search import added_arms, guilty
 from bakeoff.search.added_arms import Joining
