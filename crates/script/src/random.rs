@@ -3,7 +3,7 @@
 
 mod content;
 
-pub use content::{Content, Encoding, SbtestRow, Texts, fill_template, fill_varied, push_row};
+pub use content::{Content, Encoding, Texts, fill_template, fill_varied, push_digit_groups, push_row};
 
 /// What a stream is for. Streams of different kinds never coincide, whatever their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,6 @@ impl Generator {
         out
     }
 
-    /// Uniform in [0, 1), 53 bits.
     #[inline]
     pub fn next_f64(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
@@ -169,7 +168,6 @@ impl RandKind {
     }
 }
 
-/// Shape of the random distributions, with sysbench's defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RandSettings {
     pub kind: RandKind,
@@ -304,7 +302,6 @@ impl Zipfian {
         (-self.exponent * x.ln()).exp()
     }
 
-    /// The integral of the density from 1 to x: (x^(1-s) - 1) / (1-s), or ln x for s = 1.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         let power = (1.0 - self.exponent) * log;

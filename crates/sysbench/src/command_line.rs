@@ -18,10 +18,9 @@ pub(crate) struct CommandLine {
     /// Other options: the script's own, or mistakes. As typed, without the dashes.
     pub(crate) others: Vec<(String, Option<String>)>,
     pub(crate) others_of_files: Vec<(String, String)>,
-    /// Known flags with an invalid value. They are among `others` too and reported after the first line.
-    pub(crate) bad_flags: Vec<String>,
+    /// The first known flag with an invalid value. It is among `others` too and reported after the first line.
+    pub(crate) bad_flag: Option<(String, String)>,
     pub(crate) mistake: Option<String>,
-    /// `--strict`: refuse what sysbench accepts.
     pub(crate) strict: bool,
     pub(crate) test: Option<String>,
     pub(crate) command: Option<String>,
@@ -83,8 +82,8 @@ impl CommandLine {
     fn give(&mut self, spec: &'static OptionSpec, value: String) -> Result<(), String> {
         let is_no_flag = spec.kind == OptionType::Bool && fit(spec, &value).is_none();
         if is_no_flag || spec.name == "mysql_ssl" && tls_mode(&value).is_none() {
-            self.bad_flags.push(spec.dashed());
-            self.others.push((spec.dashed(), Some(value)));
+            self.others.push((spec.dashed(), Some(value.clone())));
+            self.bad_flag.get_or_insert((spec.dashed(), value));
             return Ok(());
         }
         self.check(spec, &value)?;
@@ -129,9 +128,9 @@ impl CommandLine {
         if ours.is_empty() || !readable {
             return;
         }
-        let script = find_on_path(name).and_then(|source| describe(&source));
-        let declared = script.map(|script| script.options).unwrap_or_default();
-        for name in ours.into_iter().filter(|name| declared.iter().any(|option| option.name == *name)) {
+        let Ok(script) = find_on_path(name).and_then(|source| describe(&source)) else { return };
+        let is_declared = |name: &&str| script.declared_options().iter().any(|option| option.name == *name);
+        for name in ours.into_iter().filter(is_declared) {
             self.strict &= name != "strict";
             let value = self.given.remove(name);
             self.others.push((name.to_owned(), value));

@@ -127,7 +127,7 @@ impl Reporter {
                 let Queue { length, concurrency } = queue.unwrap_or_default();
                 let mut numbers = statistics(delta, at_s, percentile, threads);
                 numbers.extend([("queue_length", length as f64), ("concurrency", concurrency as f64)]);
-                self.run.call_hook(script, INTERMEDIATE, &numbers);
+                self.run.call_hook(script, INTERMEDIATE, &numbers, &[]);
             }
             None => {
                 let uses_database = session.server().is_some();
