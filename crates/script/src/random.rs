@@ -85,7 +85,7 @@ impl UniquePlace {
 #[derive(Debug, Clone)]
 pub struct Unique {
     keys: [u32; Self::ROUNDS],
-    place: UniquePlace,
+    pub(crate) place: UniquePlace,
     step: u32,
 }
 
@@ -99,10 +99,6 @@ impl Unique {
         Self { keys, place: UniquePlace { next: from.next.wrapping_add(thread), ..from }, step: threads.max(1) }
     }
 
-    pub fn place(&self) -> UniquePlace {
-        self.place
-    }
-
     pub fn draw(&mut self) -> u32 {
         self.draw_below(0)
     }
@@ -111,9 +107,7 @@ impl Unique {
     pub fn draw_below(&mut self, bound: u32) -> u32 {
         let place = self.place.next;
         self.place.next = place.wrapping_add(self.step);
-        let Some(largest) = bound.checked_sub(1) else {
-            return self.permute(place, 16);
-        };
+        let Some(largest) = bound.checked_sub(1) else { return self.permute(place, 16) };
         let half_bits = (u32::BITS - largest.leading_zeros()).div_ceil(2).max(1);
         let mut number = place % bound;
         // The bijection covers up to four times as many numbers, so it returns below the bound after four steps on average.
@@ -159,8 +153,7 @@ impl RandKind {
     ];
 
     pub fn from_name(name: &str) -> Option<Self> {
-        let named = Self::NAMES.iter().find(|(known, _)| *known == name);
-        named.map(|(_, kind)| *kind)
+        Self::NAMES.iter().find_map(|(known, kind)| (*known == name).then_some(*kind))
     }
 
     pub fn name(self) -> &'static str {

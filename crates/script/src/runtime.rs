@@ -45,10 +45,7 @@ pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32)
     runtime.set("seed", settings.seed as f64)?;
     runtime.set("script_path", source.name.as_str())?;
     runtime.set("command_name", settings.command.as_deref())?;
-    let argv = lua.create_table()?;
-    for (index, argument) in settings.argv.iter().enumerate() {
-        argv.raw_set(index, argument.as_str())?;
-    }
+    let argv = lua.create_table_from(settings.argv.iter().map(String::as_str).enumerate())?;
     if settings.argv.is_empty() {
         argv.raw_set(0, "sysbench")?;
     }

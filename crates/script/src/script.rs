@@ -159,7 +159,7 @@ impl Script {
     }
 
     pub fn unique_place(&self) -> UniquePlace {
-        self.session.random.borrow().unique.place()
+        self.session.random.borrow().unique.place
     }
 
     fn lua(&self) -> &Lua {

@@ -55,27 +55,23 @@ impl CommandLine {
                 continue;
             };
             let alone = if spec.kind == OptionType::Bool || spec.name == "mysql_ssl" { "on" } else { "" };
-            let given = if value.is_none() && line.strict && !may_stand_alone(spec) {
+            let may_stand_alone = spec.kind == OptionType::Bool || matches!(spec.name, "json" | "my_cnf" | "mysql_ssl");
+            let given = if value.is_none() && line.strict && !may_stand_alone {
                 Err(needs_value(name))
             } else {
                 line.give(spec, value.unwrap_or_else(|| alone.to_owned()))
             };
             line.mistake = line.mistake.take().or(given.err());
         }
-        line.take_words(words)?;
+        let mut words = words.into_iter();
+        let named = Some(line.text("test").to_owned()).filter(|test| !test.is_empty());
+        line.test = named.or_else(|| words.next());
+        line.command = words.next();
+        if let Some(word) = words.next() {
+            return Err(format!("Unrecognized command line argument: {word}"));
+        }
         line.yield_to_script();
         Ok(line)
-    }
-
-    fn take_words(&mut self, words: Vec<String>) -> Result<(), String> {
-        let mut words = words.into_iter();
-        let named = Some(self.text("test").to_owned()).filter(|test| !test.is_empty());
-        self.test = named.or_else(|| words.next());
-        self.command = words.next();
-        match words.next() {
-            Some(word) => Err(format!("Unrecognized command line argument: {word}")),
-            None => Ok(()),
-        }
     }
 
     /// Sets a known option. A configuration file is read where it is named, so that later options win.
@@ -188,10 +184,6 @@ pub(crate) fn tls_mode(name: &str) -> Option<TlsMode> {
 
 pub(crate) fn needs_value(name: &str) -> String {
     format!("option --{name} needs a value: --{name}=VALUE")
-}
-
-fn may_stand_alone(spec: &OptionSpec) -> bool {
-    spec.kind == OptionType::Bool || matches!(spec.name, "json" | "my_cnf" | "mysql_ssl")
 }
 
 fn fit(spec: &OptionSpec, value: &str) -> Option<OptionValue> {

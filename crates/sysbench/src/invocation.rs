@@ -233,8 +233,9 @@ impl Invocation<'_> {
     fn not_loaded(&self, error: ScriptError) -> Refusal {
         match error {
             ScriptError::UnknownOption { name, .. } => {
-                let (name, value) = self.as_typed(&name).unwrap_or((&name, None));
-                unknown_option(name, value)
+                let typed = self.line.others.iter().find(|(given, _)| given.replace('-', "_") == name);
+                typed
+                    .map_or_else(|| unknown_option(&name, None), |(name, value)| unknown_option(name, value.as_deref()))
             }
             ScriptError::BadOption { name, value, expected } if expected == OptionType::Int.expected() => {
                 Refusal::Typed(bad_value(&name, &value))
@@ -248,19 +249,12 @@ impl Invocation<'_> {
 
     fn without_its_value(&self, main: &Script) -> Option<&str> {
         let takes_value = |name: &str| {
-            let mut declared = main.declared_options().iter();
-            declared
-                .find(|option| option.name == name.replace('-', "_"))
-                .is_some_and(|option| !matches!(option.kind, OptionType::Bool | OptionType::Null))
+            main.declared_options().iter().any(|option| {
+                option.name == name.replace('-', "_") && !matches!(option.kind, OptionType::Bool | OptionType::Null)
+            })
         };
         let mut alone = self.line.others.iter().filter(|(_, value)| value.is_none() && self.line.strict);
         alone.find(|(name, _)| takes_value(name)).map(|(name, _)| name.as_str())
-    }
-
-    fn as_typed(&self, name: &str) -> Option<(&str, Option<&str>)> {
-        let mut given = self.line.others.iter();
-        let (name, value) = given.find(|(given, _)| given.replace('-', "_") == name)?;
-        Some((name, value.as_deref()))
     }
 
     fn run_events(

@@ -16,8 +16,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 const REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 const USUAL_SOCKETS: [&str; 4] =
     ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
-/// Files that sysbench 1.0 expects in the working directory with `--mysql-ssl=on`.
-const FILES_OF_1_0: [&str; 3] = ["cacert.pem", "client-cert.pem", "client-key.pem"];
 
 pub(crate) struct MySqlOptions<'a> {
     line: &'a CommandLine,
@@ -177,7 +175,8 @@ impl<'a> MySqlOptions<'a> {
         };
         if ["on", "true", "1"].contains(&mode) {
             let here = |name: &str| Some(PathBuf::from(name)).filter(|path| Path::exists(path));
-            let [ca, cert, key] = FILES_OF_1_0;
+            // sysbench 1.0 expects these files in the working directory.
+            let [ca, cert, key] = ["cacert.pem", "client-cert.pem", "client-key.pem"];
             if tls.cert.is_none() && tls.key.is_none() {
                 tls.cert = here(cert).filter(|_| here(key).is_some());
                 tls.key = here(key).filter(|_| tls.cert.is_some());

@@ -174,8 +174,7 @@ pub(crate) struct IdleConnections(WorkerPool);
 
 impl IdleConnections {
     const HOLDERS: u32 = 16;
-    const OPENING_LIMIT: Duration = Duration::from_secs(3600);
-    const CLOSING_LIMIT: Duration = Duration::from_secs(30);
+    const LIMIT: Duration = Duration::from_secs(3600);
 
     /// Opens `count` connections, distributed over the servers like all others. Fails with the first that could not be opened.
     pub(crate) fn open(session: &Arc<SysbenchSession>, count: u32) -> Result<Self, String> {
@@ -195,7 +194,7 @@ impl IdleConnections {
             drop(clients);
             Ok(())
         }));
-        match idle.0.gate().wait_all_resting(Self::OPENING_LIMIT) {
+        match idle.0.gate().wait_all_resting(Self::LIMIT) {
             Ok(_) => Ok(idle),
             Err(WaitError::Failed(failure)) => Err(failure.message),
             Err(WaitError::TimedOut { .. }) => Err("idle connections: not opened within an hour".to_owned()),
@@ -206,6 +205,6 @@ impl IdleConnections {
 impl Drop for IdleConnections {
     fn drop(&mut self) {
         self.0.gate().close();
-        self.0.gate().wait_all_gone(Self::CLOSING_LIMIT);
+        self.0.gate().wait_all_gone(Self::LIMIT);
     }
 }

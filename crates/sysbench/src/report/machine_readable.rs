@@ -15,8 +15,6 @@ use crate::run_options::{Percentile, RunOptions};
 use crate::session::SysbenchSession;
 use crate::stats::Delta;
 
-const FORMAT: u32 = 1;
-
 pub(crate) fn result(
     test: &str,
     options: &RunOptions,
@@ -31,7 +29,7 @@ pub(crate) fn result(
         _ => None,
     };
     json!({
-        "format": FORMAT,
+        "format": 1,
         "engine": {"version": env!("CARGO_PKG_VERSION"), "commit": build.commit, "profile": build.profile},
         "test": test,
         "options": given,

@@ -16,7 +16,6 @@ use crate::run_options::RunOptions;
 use crate::stats::{Delta, Snapshot, Span};
 use crate::test::Test;
 
-const RECORD_INTERVAL_S: u64 = 1;
 const SECOND_NS: u64 = 1_000_000_000;
 
 const INTERMEDIATE: &str = "report_intermediate";
@@ -44,7 +43,8 @@ struct Timetable {
 impl Timetable {
     fn new(options: &RunOptions) -> Self {
         let recorded = options.json.is_some() || options.hdr_log.is_some();
-        let interval_s = options.report_interval_s.or(recorded.then_some(RECORD_INTERVAL_S));
+        // Files get an interval a second.
+        let interval_s = options.report_interval_s.or(recorded.then_some(1));
         let interval_ns = interval_s.map_or(u64::MAX, |interval_s| interval_s * SECOND_NS);
         let checkpoints_s = options.checkpoints_s.iter().filter(|at_s| **at_s > 0);
         let checkpoints_ns = checkpoints_s.rev().map(|at_s| at_s.saturating_mul(SECOND_NS)).collect();
@@ -73,9 +73,7 @@ impl Reporter {
     pub(crate) fn run(mut self, start: &Receiver<Arc<Slice>>) -> Reported {
         let mut timetable = Timetable::new(&self.run.options);
         let hooks = Hooks::load(&self.run, &timetable);
-        let Ok(slice) = start.recv() else {
-            return Reported::default();
-        };
+        let Ok(slice) = start.recv() else { return Reported::default() };
         let count_from_ns = slice.guard_end_ns;
         let period = Snapshot::start(Span::Period, count_from_ns);
         let mut reported = Reported { period, intervals: Vec::new() };
@@ -166,9 +164,7 @@ struct Hooks {
 
 impl Hooks {
     fn load(run: &Run, timetable: &Timetable) -> Self {
-        let Test::Script(test) = &*run.test else {
-            return Self::default();
-        };
+        let Test::Script(test) = &*run.test else { return Self::default() };
         let load = |wanted: bool, hook: &str| {
             // A body that fails here has failed in the main state too, and the run with it.
             let script = wanted.then(|| test.load(ThreadRole::Report, run.session.command_host()).ok())?;
