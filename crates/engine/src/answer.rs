@@ -19,9 +19,7 @@ use serde::Serialize;
 
 use crate::request::Measure;
 
-/// Version of the contract.
 pub const CONTRACT: u32 = 5;
-/// Quantiles reported as plain numbers. The rest is in the histogram.
 const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.95", 0.95), ("0.99", 0.99), ("0.999", 0.999)];
 
 #[derive(Debug, Clone, Serialize)]

@@ -36,7 +36,6 @@ impl OpenArm {
         self.unread_address(COMMAND_REPLY_LIMIT)
     }
 
-    /// The same arm with the read timeout of captured statements, whose rows nobody fetches.
     #[must_use]
     pub fn for_replay(&self) -> Self {
         Self { address: self.unread_address(STATEMENT_LIMIT), ..self.clone() }
@@ -79,7 +78,6 @@ impl From<Arm> for OpenArm {
     }
 }
 
-/// Connects once to every arm, all at the same time, and returns what it found there. Fails with the first arm that cannot be reached.
 pub fn open(arms: Vec<Arm>) -> Result<(Vec<OpenArm>, Vec<OpenedArm>), Failure> {
     let arms: Vec<OpenArm> = arms.into_iter().map(OpenArm::from).collect();
     let found: Result<Vec<OpenedArm>, Failure> = std::thread::scope(|scope| {

@@ -87,7 +87,6 @@ fn ended(result: Result<(), Error>) -> ExitCode {
 
 fn print(summary: &Summary) {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    // A closed pipe is not an error.
     let _ = serde_json::to_writer(&mut out, summary);
     let _ = writeln!(out);
     let _ = out.flush();
@@ -100,7 +99,6 @@ fn print_events(path: &Path) -> Result<(), Error> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut line = Vec::new();
     let mut transactions = Transactions::default();
-    // The totals report a damaged end.
     while lines.read_until(b'\n', &mut line).unwrap_or(0) > 0 {
         let event: Option<EventLine> = serde_json::from_slice(&line).ok();
         let added = event.map_or_else(String::new, |event| more_fields(&event, &mut transactions));

@@ -18,7 +18,6 @@ use crate::arm::OpenArm;
 use crate::request::CommandRequest;
 use crate::scripts::settings;
 
-/// Runs the command, sends its `progress` and returns its `done`. Fails with the first failure of any thread, once all are joined.
 pub fn command(call: Call<'_>, request: &CommandRequest, arm: &OpenArm) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let source = find(&request.script).map_err(failure)?;
@@ -58,7 +57,6 @@ pub(crate) fn run_to_end(
     }
     pool.take_results();
     match pool.failure() {
-        // A cancelled command fails because its connections were cut.
         Some(failure) if !cancel.is_cancelled() => Err(failure),
         _ => Ok(()),
     }

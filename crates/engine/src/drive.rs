@@ -114,7 +114,6 @@ impl Pending {
                 }
             }
         }
-        // Nobody will read the answers to what is still running.
         if !lock(&self.cancels).is_empty() {
             std::process::exit(0);
         }

@@ -23,8 +23,6 @@ use crate::dump_sql::{
 };
 use crate::request::{DumpFile, DumpRows, LoadDump};
 
-/// Settings of every connection before a file, whose own `SET` lines override them. Like mysqldump, they turn checks
-/// off.
 const SESSION: [&str; 4] = [
     "SET SESSION sql_log_bin = 0",
     "SET SESSION foreign_key_checks = 0, unique_checks = 0",
@@ -122,7 +120,6 @@ impl Shared {
         let is_alias = |name: &str| name.replacen("utf8mb3", "utf8", 1);
         let Renamed { from, to } = renamed;
         let names = &mut lock(&self.found).names;
-        // A replacement was unknown too.
         let first = names.iter().find(|(_, taken)| **taken == from).map(|(name, _)| name.clone());
         let first = first.unwrap_or(from);
         // From 8.0 on GRANT never creates accounts, whatever the mode.
@@ -323,7 +320,6 @@ impl Loading<'_> {
         self.run_one(b"BEGIN")?;
         let done = statements.iter().try_for_each(|sql| self.run_one(sql)).and_then(|()| self.run_one(b"COMMIT"));
         if done.is_err() {
-            // The first error counts. A lost connection rolls back anyway.
             let _ = self.run_one(b"ROLLBACK");
         }
         done

@@ -103,7 +103,6 @@ fn head(file: &Path) -> ExitCode {
 fn list_workloads(scripts: &[String]) -> ExitCode {
     match workloads(scripts) {
         Ok(list) => {
-            // A closed pipe is not an error.
             let _ = writeln!(io::stdout(), "{list:#}");
             ExitCode::SUCCESS
         }

@@ -20,13 +20,10 @@ use crate::answer::{Answer, Call, SliceRecord, send_histograms};
 use crate::arm::OpenArm;
 use crate::request::{Load, Measure};
 
-/// All workers must be set up by then, by the contract.
 const SET_UP_LIMIT: Duration = Duration::from_secs(30);
-/// Events in flight at a slice's end must have ended by then, by the contract.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 /// Open loop: a queue not worked off by then is dropped, well before the drain's limit.
 const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
-/// The chunk of a replay must have ended by then, by the contract.
 const CHUNK_LIMIT: Duration = Duration::from_secs(600);
 /// Sets of histograms that the workers of a replay share, because there can be a thousand operations.
 const REPLAY_SHARDS: usize = 4;

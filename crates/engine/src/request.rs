@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 const MOST_THREADS: usize = 10_000;
-/// An hour [ns].
 const LONGEST_SLICE_NS: u64 = 3_600_000_000_000;
 /// Arrivals scheduled for one slice, each of 8 bytes.
 const MOST_ARRIVALS: f64 = 20e6;
@@ -102,7 +101,6 @@ fn semicolon() -> String {
     ";".to_owned()
 }
 
-/// Returns the message of the first check that failed.
 fn check<'a>(checks: impl IntoIterator<Item = (bool, &'a str)>) -> Result<(), Failure> {
     match checks.into_iter().find(|(holds, _)| !holds) {
         Some((_, message)) => Err(Failure::bad_request(message)),
@@ -227,7 +225,6 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// What to replay, or None if the request measures a script.
     pub fn replay(&self) -> Option<ReplayOrder> {
         Some(ReplayOrder {
             capture: self.capture.clone()?,

@@ -117,7 +117,6 @@ fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) ->
         }
         "rand_spec_pct" => rand.spec_pct = number(0.0, 100.0)?,
         "rand_spec_res" => rand.spec_res = number(0.0, 100.0)?,
-        // 0 and 1 would make all keys the same.
         "rand_pareto_h" => rand.pareto_h = number(0.0, 1.0).filter(|h| *h > 0.0 && *h < 1.0)?,
         "rand_zipfian_exp" => rand.zipfian_exp = number(0.0, f64::MAX)?,
         _ => return None,

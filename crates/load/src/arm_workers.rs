@@ -32,7 +32,6 @@ pub trait Workload: Send + Sync + 'static {
         Ok(())
     }
 
-    /// One worker: sets itself up, then runs events as long as `host.more_events()` says so.
     fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure>;
 }
 
@@ -41,7 +40,6 @@ pub struct ArmPlan {
     pub address: Arc<ServerAddress>,
     pub slices: SlicePlan,
     pub environment: Arc<dyn Environment>,
-    /// Histograms that workers share, in turn. Empty if each has its own.
     pub shards: Vec<Arc<LatencyShard>>,
     pub pairing: Option<Arc<Pairing>>,
 }

@@ -2,7 +2,7 @@
 //! A worker takes the next start with one atomic addition, and a lock only to move to the next piece.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -52,31 +52,32 @@ fn draw(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> V
     let gap_ns = 1e9 / rate_per_s;
     let length_ns = length_ns as f64;
     let mut starts = Vec::with_capacity((length_ns / gap_ns * 1.1) as usize + 16);
+    let mut uniform = || random.random::<f64>();
+    let exponential = |uniform: f64| -(1.0 - uniform).ln();
     let mut start_ns = match arrivals {
-        Arrivals::Poisson => exponential(&mut random) * gap_ns,
-        Arrivals::Fixed => random.random::<f64>() * gap_ns,
+        Arrivals::Poisson => exponential(uniform()) * gap_ns,
+        Arrivals::Fixed => uniform() * gap_ns,
     };
     while start_ns < length_ns {
         starts.push(start_ns as u64);
         start_ns += match arrivals {
-            Arrivals::Poisson => exponential(&mut random) * gap_ns,
+            Arrivals::Poisson => exponential(uniform()) * gap_ns,
             Arrivals::Fixed => gap_ns,
         };
     }
     starts
 }
 
-fn exponential(random: &mut ChaCha8Rng) -> f64 {
-    -(1.0 - random.random::<f64>()).ln()
-}
-
-#[derive(Debug)]
+/// Part of a schedule. Later parts are drawn when somebody asks for them.
+#[derive(Debug, Default)]
 pub struct Piece {
     number: u64,
     origin_ns: u64,
     starts: Vec<u64>,
-    next: Shared,
+    next_start: Shared,
+    /// Starts of the pieces before this one.
     earlier: u64,
+    next: OnceLock<Option<Arc<Piece>>>,
 }
 
 /// Alone in its pair of cache lines, because every worker of the arm writes it once per event.
@@ -85,18 +86,14 @@ pub struct Piece {
 struct Shared(AtomicUsize);
 
 impl Piece {
-    fn first(starts: Vec<u64>, origin_ns: u64) -> Self {
-        Self { number: 0, origin_ns, starts, next: Shared::default(), earlier: 0 }
-    }
-
     #[inline]
     fn take(&self) -> Option<u64> {
-        let start_ns = self.starts.get(self.next.0.fetch_add(1, Relaxed))?;
+        let start_ns = self.starts.get(self.next_start.0.fetch_add(1, Relaxed))?;
         Some(self.origin_ns + start_ns)
     }
 
     fn taken(&self) -> usize {
-        self.next.0.load(Relaxed).min(self.starts.len())
+        self.next_start.0.load(Relaxed).min(self.starts.len())
     }
 
     fn before(&self, time_ns: u64) -> usize {
@@ -107,7 +104,8 @@ impl Piece {
 
 #[derive(Debug)]
 pub struct ArrivalSchedule {
-    first: Arc<Piece>,
+    /// The first piece of which starts may be left.
+    front: Mutex<Arc<Piece>>,
     give_up_ns: u64,
     stream: Option<Stream>,
 }
@@ -118,62 +116,33 @@ struct Stream {
     seed: u64,
     piece_ns: u64,
     end_ns: u64,
-    drawn: Mutex<Drawn>,
-}
-
-#[derive(Debug)]
-struct Drawn {
-    latest: Arc<Piece>,
-    arrived: Arc<Piece>,
 }
 
 impl Stream {
     /// Poisson arrivals have no memory, so each piece has its own key.
-    fn starts(rate_per_s: u32, seed: u64, number: u64, length_ns: u64) -> Vec<u64> {
-        let key = [seed, u64::from(rate_per_s), number, 1];
-        draw(Arrivals::Poisson, f64::from(rate_per_s), length_ns, key)
-    }
-
-    fn following(&self, piece: &Piece) -> Option<Arc<Piece>> {
-        let origin_ns = piece.origin_ns.checked_add(self.piece_ns)?;
+    fn piece(&self, number: u64, origin_ns: u64, earlier: u64) -> Arc<Piece> {
         let length_ns = self.end_ns.saturating_sub(origin_ns).min(self.piece_ns);
-        if length_ns == 0 {
-            return None;
-        }
-        let number = piece.number + 1;
-        Some(Arc::new(Piece {
-            number,
-            origin_ns,
-            starts: Self::starts(self.rate_per_s, self.seed, number, length_ns),
-            next: Shared::default(),
-            earlier: piece.earlier + piece.starts.len() as u64,
-        }))
+        let key = [self.seed, u64::from(self.rate_per_s), number, 1];
+        let starts = draw(Arrivals::Poisson, f64::from(self.rate_per_s), length_ns, key);
+        Arc::new(Piece { number, origin_ns, starts, earlier, ..Piece::default() })
     }
 }
 
 impl ArrivalSchedule {
-    /// Creates a schedule from `starts` [ns since `start_ns`]. Whatever is not taken by `give_up_ns` is dropped.
     pub fn of_slice(starts: Vec<u64>, start_ns: u64, give_up_ns: u64) -> Self {
-        Self { first: Arc::new(Piece::first(starts, start_ns)), give_up_ns, stream: None }
+        let piece = Piece { origin_ns: start_ns, starts, ..Piece::default() };
+        Self { front: Mutex::new(Arc::new(piece)), give_up_ns, stream: None }
     }
 
-    /// Creates Poisson arrivals at `rate_per_s` (at least 1) from `start_ns` to `end_ns`. None is dropped.
     pub fn poisson(rate_per_s: u32, start_ns: u64, end_ns: u64, seed: u64) -> Self {
         let full_ns = LONGEST_PIECE_NS * PIECE_STARTS / u64::from(rate_per_s.max(1));
-        let piece_ns = full_ns.min(LONGEST_PIECE_NS);
-        let length_ns = end_ns.saturating_sub(start_ns).min(piece_ns);
-        let starts = Stream::starts(rate_per_s, seed, 0, length_ns);
-        let first = Arc::new(Piece::first(starts, start_ns));
-        let drawn = Drawn { latest: Arc::clone(&first), arrived: Arc::clone(&first) };
-        Self {
-            first,
-            give_up_ns: u64::MAX,
-            stream: Some(Stream { rate_per_s, seed, piece_ns, end_ns, drawn: Mutex::new(drawn) }),
-        }
+        let stream = Stream { rate_per_s, seed, piece_ns: full_ns.min(LONGEST_PIECE_NS), end_ns };
+        let front = Mutex::new(stream.piece(0, start_ns, 0));
+        Self { front, give_up_ns: u64::MAX, stream: Some(stream) }
     }
 
     pub fn first(&self) -> Arc<Piece> {
-        Arc::clone(&self.first)
+        Arc::clone(&lock(&self.front))
     }
 
     /// Takes the next intended start [ns of the clock] from `piece` or a later one. Returns None if all are taken or it is too late.
@@ -187,55 +156,52 @@ impl ArrivalSchedule {
                 return Some(start_ns);
             }
             *piece = self.after(piece)?;
+            let mut front = lock(&self.front);
+            if front.number < piece.number {
+                *front = Arc::clone(piece);
+            }
         }
     }
 
     fn after(&self, piece: &Piece) -> Option<Arc<Piece>> {
-        let stream = self.stream.as_ref()?;
-        let mut drawn = lock(&stream.drawn);
-        if drawn.latest.number <= piece.number {
-            drawn.latest = stream.following(&drawn.latest)?;
-        }
-        Some(Arc::clone(&drawn.latest))
+        let draw = || {
+            let stream = self.stream.as_ref()?;
+            let origin_ns =
+                piece.origin_ns.checked_add(stream.piece_ns).filter(|origin_ns| *origin_ns < stream.end_ns)?;
+            Some(stream.piece(piece.number + 1, origin_ns, piece.earlier + piece.starts.len() as u64))
+        };
+        piece.next.get_or_init(draw).clone()
     }
 
     /// After a slice: counts the intended starts from `first_counted_ns` [ns of the clock] on that were never taken.
     pub fn dropped(&self, first_counted_ns: u64) -> u64 {
-        let first_untaken = self.first.taken().max(self.first.before(first_counted_ns));
-        (self.first.starts.len() - first_untaken) as u64
+        let piece = self.first();
+        (piece.starts.len() - piece.taken().max(piece.before(first_counted_ns))) as u64
     }
 
-    /// Counts the intended starts of a stream before `now_ns` [ns of the clock]. Stops counting when more than [`LONGEST_QUEUE`] wait.
-    pub fn due(&self, now_ns: u64) -> u64 {
-        let Some(stream) = &self.stream else {
-            return self.first.before(now_ns) as u64;
-        };
-        let mut drawn = lock(&stream.drawn);
-        let most = drawn.latest.earlier + drawn.latest.taken() as u64 + LONGEST_QUEUE;
-        while drawn.arrived.origin_ns.saturating_add(stream.piece_ns) < now_ns && drawn.arrived.earlier <= most {
-            let Some(next) = stream.following(&drawn.arrived) else {
-                break;
-            };
-            drawn.arrived = next;
-        }
-        drawn.arrived.earlier + drawn.arrived.before(now_ns) as u64
-    }
-
-    /// Counts the intended starts before `now_ns` [ns of the clock] that nobody has taken yet.
-    pub fn waiting(&self, now_ns: u64) -> u64 {
-        let taken = match &self.stream {
-            None => self.first.taken() as u64,
-            Some(stream) => {
-                let drawn = lock(&stream.drawn);
-                drawn.latest.earlier + drawn.latest.taken() as u64
+    /// Counts the intended starts before `now_ns` [ns of the clock] that nobody has taken, and those that were taken.
+    /// Stops when more than [`LONGEST_QUEUE`] wait.
+    fn waiting_and_taken(&self, now_ns: u64) -> (u64, u64) {
+        let mut piece = self.first();
+        let (mut waiting, mut taken) = (0, piece.earlier);
+        loop {
+            waiting += piece.before(now_ns).saturating_sub(piece.taken()) as u64;
+            taken += piece.taken() as u64;
+            match self.after(&piece) {
+                Some(next) if next.origin_ns < now_ns && waiting <= LONGEST_QUEUE => piece = next,
+                _ => return (waiting, taken),
             }
-        };
-        self.due(now_ns).saturating_sub(taken)
+        }
+    }
+
+    pub fn waiting(&self, now_ns: u64) -> u64 {
+        self.waiting_and_taken(now_ns).0
     }
 
     /// Whether `waiting` starts at the end mean that the workers did not keep up. A few may just have arrived.
     pub fn fell_behind(&self, waiting: u64, workers: u32, end_ns: u64) -> bool {
-        waiting > u64::from(workers) && waiting > self.due(end_ns) / 100
+        let (untaken, taken) = self.waiting_and_taken(end_ns);
+        waiting > u64::from(workers) && waiting > (untaken + taken) / 100
     }
 }
 

@@ -20,25 +20,16 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Creates a rotation that starts with the first address.
-    ///
-    /// # Panics
-    /// If there are none.
     pub fn new(addresses: Vec<Arc<ServerAddress>>) -> Self {
-        assert!(!addresses.is_empty(), "a rotation has an address");
         Self { addresses, next: AtomicUsize::new(0) }
     }
 
     pub fn only(&self) -> Option<&Arc<ServerAddress>> {
-        match &self.addresses[..] {
-            [address] => Some(address),
-            _ => None,
-        }
+        self.addresses.first().filter(|_| self.addresses.len() == 1)
     }
 
     fn next(&self) -> Arc<ServerAddress> {
-        let turn = self.next.fetch_add(1, Relaxed) % self.addresses.len();
-        Arc::clone(&self.addresses[turn])
+        Arc::clone(&self.addresses[self.next.fetch_add(1, Relaxed) % self.addresses.len()])
     }
 }
 

@@ -3,7 +3,6 @@
 use bakeoff_script::host::SqlError;
 use serde::Serialize;
 
-/// Error codes of the contract (`docs/reference/engine.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
@@ -25,7 +24,6 @@ pub enum Code {
 pub struct Failure {
     pub code: Code,
     pub arm: Option<String>,
-    /// Error number of the server, or of the client (2000 to 2999).
     pub sql_errno: Option<u16>,
     pub sqlstate: Option<String>,
     #[serde(skip)]

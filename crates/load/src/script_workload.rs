@@ -50,7 +50,6 @@ impl Workload for ScriptWorkload {
         let role = ThreadRole::Worker(host.thread());
         let script = Script::load(&self.source, &self.settings, role, host.for_script()).map_err(failure)?;
         let outcome = script.thread_init().and_then(|()| script.run()).and_then(|()| script.thread_done());
-        // Rows of a failed worker stay in the tables too.
         self.unique.extend(script.unique_place());
         outcome.map_err(failure)
     }

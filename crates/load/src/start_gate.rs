@@ -81,12 +81,10 @@ impl StartGate {
                 let slice = lock(&self.state).slice.clone()?;
                 return Some((number, slice));
             }
-            // Spurious wake-ups, and a word that changed before the sleep, loop.
             let _ = futex::wait(&self.word.0, futex::Flags::PRIVATE, seen, None);
         }
     }
 
-    /// Worker: whether slice `number` is still the one to run. False once the gate is closed.
     #[inline]
     pub fn is_open(&self, number: u32) -> bool {
         self.word.0.load(Relaxed) == number
@@ -96,7 +94,6 @@ impl StartGate {
         self.is_open(CLOSED)
     }
 
-    /// Worker: sleeps until `until_ns` [ns of the clock] or until the gate closes.
     pub fn sleep_until(&self, number: u32, until_ns: u64) {
         let limit = rustix::time::Timespec {
             tv_sec: (until_ns / 1_000_000_000).cast_signed(),
@@ -110,7 +107,6 @@ impl StartGate {
 
     pub fn leave(&self) {
         let mut state = lock(&self.state);
-        // Once the gate has closed, nobody waits for rest any more.
         state.busy = state.busy.saturating_sub(1);
         state.live -= 1;
         self.changed.notify_all();

@@ -37,7 +37,6 @@ impl CancelToken {
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions<'a> {
-    /// The arm's name. Threads are called `name/0`, `name/1`, ….
     pub name: &'a str,
     pub threads: u32,
     pub stack_bytes: usize,
@@ -133,7 +132,6 @@ impl<T> WorkerPool<T> {
         self.gate.failure()
     }
 
-    /// Shuts down the workers' connections, so that the server stops running abandoned queries.
     pub fn cut_connections(&self) {
         self.cancellers.iter().for_each(|canceller| canceller.cut());
     }
@@ -196,7 +194,6 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
 }
 
 fn precise_sleep() {
-    // Best effort: older kernels cannot.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
@@ -204,19 +201,15 @@ fn precise_sleep() {
 pub fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Best effort: connecting reports a limit that is too low.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Returns freed pages to the system, a third of all memory with thousands of workers. Call it when they are set up and rest.
 pub fn give_back_memory(workers: usize) {
-    #[cfg(target_env = "gnu")]
     if workers >= MANY_WORKERS {
         // SAFETY: locks each arena while it looks at it; takes no pointers.
         unsafe { libc::malloc_trim(0) };
     }
-    #[cfg(not(target_env = "gnu"))]
-    let _ = (workers, MANY_WORKERS);
 }
 
 #[cfg(test)]

@@ -97,7 +97,6 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Returns the number of a named operation. Allocates for a new name, once per name and worker.
     pub fn operation(&mut self, name: &str) -> usize {
         match self.named.iter().position(|(known, _)| **known == *name) {
             Some(index) => index,
@@ -108,7 +107,6 @@ impl Latencies {
         }
     }
 
-    /// Records an event's latency, also under each of its operations.
     #[inline]
     pub fn record(&mut self, operations: &[usize], latency_ns: u64) {
         self.event.record(latency_ns);

@@ -30,11 +30,9 @@ impl Sum {
 /// Defines [`SliceCounters`] and [`SliceTotals`], which have a field for each sum in the list.
 macro_rules! slice_counters {
     ($($(#[$doc:meta])* $sum:ident,)*) => {
-        /// Counters of one worker. Only that worker writes them; any thread may read them.
-        ///
-        /// An increment is a relaxed load and store, without a locked instruction or a fence. Counters read while the worker runs may
-        /// be of slightly different moments. An exact reading needs the worker stopped and an acquire-release edge in between, such
-        /// as the start gate's. Aligned to 128 bytes because processors fetch cache lines in pairs.
+        /// Counters of one worker. Only that worker writes them; any thread may read them. Exact readings need the worker stopped and
+        /// an acquire-release edge in between, such as the start gate's. Aligned to 128 bytes because processors fetch cache lines in
+        /// pairs.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub struct SliceCounters {
@@ -49,14 +47,12 @@ macro_rules! slice_counters {
         }
 
         impl SliceCounters {
-            /// Sets everything to zero. Only the writer may call it.
             pub fn reset(&self) {
                 let others = [&self.latency_max_ns, &self.window_start_ns, &self.window_end_ns];
                 let all = [$(&self.$sum.0,)*].into_iter().chain(others).chain(&self.errors);
                 all.for_each(|counter| counter.store(0, Relaxed));
             }
 
-            /// Returns the current numbers. `busy_ns` is the length of the window.
             pub fn totals(&self) -> SliceTotals {
                 SliceTotals {
                     $($sum: self.$sum.get(),)*
@@ -73,14 +69,12 @@ macro_rules! slice_counters {
             $($(#[$doc])* pub $sum: u64,)*
             /// Errors that the script survived, by server error number. 0 stands for all beyond the first fifteen numbers.
             pub errors: BTreeMap<u16, u64>,
-            /// Maximum event latency [ns].
             pub latency_max_ns: u64,
             /// Sum of the workers' windows [ns], each from the first event start after the guard to the last event end.
             pub busy_ns: u64,
         }
 
         impl SliceTotals {
-            /// Adds the totals of another worker or another slice.
             pub fn merge(&mut self, other: &Self) {
                 $(self.$sum += other.$sum;)*
                 for (&code, &count) in &other.errors {
@@ -112,28 +106,21 @@ slice_counters! {
     events,
     /// Events that ended outside the window, in the guard or after it. Injected events are not counted.
     outside_events,
-    /// Statements that returned a result set.
     reads,
-    /// Statements that changed a row.
     writes,
-    /// Statements that did neither.
+    /// Statements that neither returned a result set nor changed a row.
     other,
     /// Events repeated after an error that the script survived.
     retries,
-    /// Connections reopened.
     reconnects,
-    /// Bytes handed to the kernel.
     sent_bytes,
-    /// Bytes received from the kernel.
     received_bytes,
-    /// Sum of event latencies [ns].
     latency_sum_ns,
     /// Open loop: events that began more than 1 ms late although a worker was free.
     late_starts,
 }
 
 impl SliceCounters {
-    /// Opens the window at `start_ns` unless it is already open.
     #[inline]
     pub fn open_window(&self, start_ns: u64) {
         if self.window_start_ns.load(Relaxed) == 0 {
@@ -148,7 +135,6 @@ impl SliceCounters {
         self.window_end_ns.store(end_ns, Relaxed);
     }
 
-    /// Counts an event and its latency [ns].
     #[inline]
     pub fn add_event(&self, latency_ns: u64) {
         self.events.add(1);
@@ -158,22 +144,18 @@ impl SliceCounters {
         }
     }
 
-    /// Counts `amount` errors of one number.
-    ///
     /// # Panics
     /// Never: there is always a last slot.
     pub fn add_errors(&self, code: u16, amount: u64) {
         let key = u64::from(code) + 1;
         let (last, slots) = self.errors.split_last().expect("the array is not empty");
         for slot in slots {
-            let present = slot.load(Relaxed);
-            if present == 0 {
-                slot.store((key << COUNT_BITS) + amount, Relaxed);
-                return;
-            }
+            let present = match slot.load(Relaxed) {
+                0 => key << COUNT_BITS,
+                present => present,
+            };
             if present >> COUNT_BITS == key {
-                slot.store(present + amount, Relaxed);
-                return;
+                return slot.store(present + amount, Relaxed);
             }
         }
         last.store((last.load(Relaxed) | (1 << COUNT_BITS)) + amount, Relaxed);

@@ -1,5 +1,4 @@
 //! The numbers of a measurement: clock, latency histograms and per-worker counters. Times are integer nanoseconds.
-//!
 //! Recording an event neither allocates nor locks.
 
 #![forbid(unsafe_code)]
@@ -10,9 +9,8 @@ mod histogram;
 pub use counters::{SliceCounters, SliceTotals, Sum};
 pub use histogram::LatencyHistogram;
 
-/// Returns `CLOCK_MONOTONIC` in nanoseconds, which all threads and processes of a machine share.
-///
-/// It is read through the vDSO: 20 to 50 ns and no system call on common hardware.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds, which all threads and processes of a machine share. It takes 20 to 50 ns
+/// and no system call.
 #[inline]
 pub fn now_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

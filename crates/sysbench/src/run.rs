@@ -1,18 +1,15 @@
 //! A run: starts the workers, waits for them, and reports what they did.
 
-use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use bakeoff_load::arrivals::{ArrivalSchedule, LONGEST_QUEUE};
 use bakeoff_load::connector::pairing;
-use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, Mode, WorkerHost};
 use bakeoff_load::machine::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
-use bakeoff_load::worker_pool::{PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
+use bakeoff_load::worker_pool::{PoolOptions, WorkerPool, give_back_memory, spawn};
 use bakeoff_metrics::{LatencyHistogram, now_ns, seconds};
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
@@ -25,7 +22,7 @@ use crate::report::{cumulative_statistics, histogram, of_thread, operations};
 use crate::run_options::RunOptions;
 use crate::session::{IdleConnections, SysbenchSession};
 use crate::stats::{Delta, Snapshot, Span, Stats};
-use crate::test::Test;
+use crate::test::{Test, Worker};
 
 const FULL_QUEUE: &str = "The event queue is full. This means the worker threads are unable to keep up with the specified event generation rate";
 
@@ -136,7 +133,9 @@ impl Run {
     fn start_workers(&self, pairing: Option<Arc<Pairing>>) -> WorkerPool {
         let options = PoolOptions { name: "sb", threads: self.options.threads, stack_bytes: self.options.stack_bytes };
         let worker = Worker {
-            run: self.clone(),
+            test: Arc::clone(&self.test),
+            session: Arc::clone(&self.session),
+            stats: Arc::clone(&self.stats),
             pairing,
             events_left: self.options.events.map(|events| Arc::new(AtomicU64::new(events))),
             loading: Semaphore::for_cpus(),
@@ -326,54 +325,6 @@ impl Run {
             self.session.console.log(LogLevel::Warning, &words);
         }
         Some(dropped)
-    }
-}
-
-pub(crate) struct Worker {
-    pub(crate) run: Run,
-    pairing: Option<Arc<Pairing>>,
-    /// `--events`: counted events that may still begin. None for no limit.
-    events_left: Option<Arc<AtomicU64>>,
-    pub(crate) loading: Semaphore,
-    /// Statements of `thread_init()` count, as in sysbench, unless there is a warm-up or the script itself loads the server there.
-    counts_set_up: bool,
-}
-
-impl Worker {
-    fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
-        let (Run { test, session, stats, .. }, thread) = (&self.run, context.thread);
-        let console = &session.console;
-        console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
-        let connector = session.connector(Arc::clone(&context.canceller));
-        let host = Rc::new(WorkerHost::new(
-            context,
-            Mode::Run { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up },
-            Arc::clone(session) as Arc<dyn Environment>,
-            connector.paired(self.pairing.as_ref().map(|pairing| pairing.worker(thread))),
-            stats.of_worker(thread),
-        ));
-        test.work(self, &host)?;
-        if host.is_past_deadline() {
-            console.log(LogLevel::Info, "Time limit exceeded, exiting...");
-        } else if self.events_left.as_ref().is_some_and(|left| left.load(Relaxed) == 0) {
-            console.log(LogLevel::Info, "Event limit exceeded, exiting...");
-        }
-        Ok(())
-    }
-
-    /// Waits for the start and runs the events. Returns false if the run was given up before.
-    pub(crate) fn run_events(
-        &self,
-        host: &WorkerHost,
-        events: impl FnOnce() -> Result<(), Failure>,
-    ) -> Result<bool, Failure> {
-        let begins = host.rest();
-        if begins {
-            self.run.stats.arrive();
-            events()?;
-            self.run.stats.depart(now_ns());
-        }
-        Ok(begins)
     }
 }
 

@@ -2,19 +2,69 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, WorkerHost};
+use bakeoff_load::host::{Environment, Mode, WorkerHost};
+use bakeoff_load::machine::placement::Pairing;
 use bakeoff_load::script_workload::{ScriptCommand, failure};
-use bakeoff_load::worker_pool::PoolOptions;
+use bakeoff_load::start_gate::Semaphore;
+use bakeoff_load::worker_pool::{PoolOptions, WorkerContext};
+use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Events as _, Host as _, HostRef, LogLevel};
 use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
 
-use crate::run::Worker;
 use crate::run_options::RunOptions;
 use crate::session::{CALL_COMMAND, SysbenchSession};
+use crate::stats::Stats;
 
 pub(crate) const MAX_PRIME: u64 = 10_000;
+
+pub(crate) struct Worker {
+    pub(crate) test: Arc<Test>,
+    pub(crate) session: Arc<SysbenchSession>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) pairing: Option<Arc<Pairing>>,
+    /// `--events`: counted events that may still begin. None for no limit.
+    pub(crate) events_left: Option<Arc<AtomicU64>>,
+    pub(crate) loading: Semaphore,
+    /// Statements of `thread_init()` count, as in sysbench, unless there is a warm-up or the script itself loads the server there.
+    pub(crate) counts_set_up: bool,
+}
+
+impl Worker {
+    pub(crate) fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
+        let (Self { test, session, stats, .. }, thread) = (self, context.thread);
+        let console = &session.console;
+        console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
+        let connector = session.connector(Arc::clone(&context.canceller));
+        let host = Rc::new(WorkerHost::new(
+            context,
+            Mode::Run { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up },
+            Arc::clone(session) as Arc<dyn Environment>,
+            connector.paired(self.pairing.as_ref().map(|pairing| pairing.worker(thread))),
+            stats.of_worker(thread),
+        ));
+        test.work(self, &host)?;
+        if host.is_past_deadline() {
+            console.log(LogLevel::Info, "Time limit exceeded, exiting...");
+        } else if self.events_left.as_ref().is_some_and(|left| left.load(Relaxed) == 0) {
+            console.log(LogLevel::Info, "Event limit exceeded, exiting...");
+        }
+        Ok(())
+    }
+
+    /// Waits for the start and runs the events. Returns false if the run was given up before.
+    fn run_events(&self, host: &WorkerHost, events: impl FnOnce() -> Result<(), Failure>) -> Result<bool, Failure> {
+        let begins = host.rest();
+        if begins {
+            self.stats.arrive();
+            events()?;
+            self.stats.depart(now_ns());
+        }
+        Ok(begins)
+    }
+}
 
 #[derive(Debug)]
 pub(crate) enum Test {
@@ -38,7 +88,7 @@ impl Test {
 
     /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all
     /// workers has been reported.
-    pub(crate) fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
         let max_prime = match self {
             Self::Script(test) => return test.work(worker, host),
             Self::Cpu { max_prime } => *max_prime,
@@ -61,7 +111,7 @@ impl ScriptTest {
     }
 
     fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
-        let console = &worker.run.session.console;
+        let console = &worker.session.console;
         let reported = |function: &'static str| {
             move |error: ScriptError| {
                 // After the gate has closed, it fails because its connection was cut, or after another was reported.

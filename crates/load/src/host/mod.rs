@@ -70,7 +70,6 @@ impl Host for ThreadHost {
     fn reconnect_for(&self) -> Duration {
         match self.peers {
             Peers::Barrier(_) => Duration::from_secs(10),
-            // sysbench does not outlive its server.
             Peers::Gate(_) => Duration::ZERO,
         }
     }

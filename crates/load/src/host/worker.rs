@@ -34,11 +34,7 @@ pub enum Mode {
     /// One slice after another until the gate closes, with counters that begin at zero in each.
     Slices(SlicePlan),
     /// The drop-in's `run`, which its deadline or its number of events ends. Counters are never reset.
-    Run {
-        /// How many counted events may still begin. None for no limit.
-        events_left: Option<Arc<AtomicU64>>,
-        counts_set_up: bool,
-    },
+    Run { events_left: Option<Arc<AtomicU64>>, counts_set_up: bool },
 }
 
 pub struct WorkerHost {
@@ -145,7 +141,6 @@ impl WorkerHost {
         self.event.boundary_ns.set(now_ns());
     }
 
-    /// Rests until the next slice begins. Returns false once the gate is closed.
     pub fn rest(&self) -> bool {
         let current = &self.slice;
         current.running.set(false);
@@ -211,7 +206,6 @@ impl WorkerHost {
         self.event.injected.set(self.injected_due.get() >= 1.0);
         if self.slice.open_loop.get() {
             if self.is_injected() {
-                // It takes no intended start and follows its event at once.
                 self.event.origin_ns.set(self.boundary_ns());
                 return true;
             }
@@ -229,7 +223,6 @@ impl WorkerHost {
         if self.slice.open_loop.get() { self.next_intended() } else { self.may_begin(self.begin_at_boundary()) }
     }
 
-    /// Whether the number of events of a run, if it is limited, allows another.
     #[inline]
     fn may_begin(&self, in_window: bool) -> bool {
         match &self.mode {

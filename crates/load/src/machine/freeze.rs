@@ -20,7 +20,6 @@ pub struct Freezer {
 }
 
 impl Freezer {
-    /// Stops a process (SIGSTOP) and waits until it stands; one that is stopped by us already is left so.
     pub fn freeze(&mut self, pid: i32) -> Result<(), String> {
         if self.frozen.contains(&pid) {
             return Ok(());

@@ -1,91 +1,60 @@
 //! What a slice cost: CPU time, bytes and memory of client, server and machine. Whatever cannot be read is None.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use serde::Serialize;
 
 const BUSY_SHARE: u64 = 50;
-const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Kernel counters at one moment. All but `server_rss_bytes` only grow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct KernelCounters {
-    pub client_user_ns: Option<u64>,
-    pub client_system_ns: Option<u64>,
-    pub server_cpu_ns: Option<u64>,
-    pub server_read_bytes: Option<u64>,
-    pub server_write_bytes: Option<u64>,
-    pub server_rss_bytes: Option<u64>,
-    pub host_user_ns: Option<u64>,
-    pub host_system_ns: Option<u64>,
-    pub host_iowait_ns: Option<u64>,
-    pub host_steal_ns: Option<u64>,
-    pub host_idle_ns: Option<u64>,
-    pub context_switches: Option<u64>,
+/// Defines [`KernelCounters`], and the difference between two of them for each of the counters in the list.
+macro_rules! kernel_counters {
+    ($($counter:ident,)*) => {
+        /// Kernel counters at one moment. All but `server_rss_bytes` only grow.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+        pub struct KernelCounters {
+            $(pub $counter: Option<u64>,)*
+            pub server_rss_bytes: Option<u64>,
+        }
+
+        impl KernelCounters {
+            /// Returns what was spent since `earlier`, scaled to `counted` of `whole` events (or time). Memory is the current value.
+            pub fn in_slice(&self, earlier: &Self, counted: u64, whole: u64) -> Self {
+                let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted, whole));
+                Self {
+                    $($counter: spent(self.$counter, earlier.$counter),)*
+                    server_rss_bytes: self.server_rss_bytes,
+                }
+            }
+        }
+    };
 }
 
-impl KernelCounters {
-    /// Returns what was spent since `earlier`, scaled to `counted` of `whole` events (or time). Memory is the current value.
-    pub fn in_slice(&self, earlier: &Self, counted: u64, whole: u64) -> Self {
-        let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted, whole));
-        Self {
-            client_user_ns: spent(self.client_user_ns, earlier.client_user_ns),
-            client_system_ns: spent(self.client_system_ns, earlier.client_system_ns),
-            server_cpu_ns: spent(self.server_cpu_ns, earlier.server_cpu_ns),
-            server_read_bytes: spent(self.server_read_bytes, earlier.server_read_bytes),
-            server_write_bytes: spent(self.server_write_bytes, earlier.server_write_bytes),
-            server_rss_bytes: self.server_rss_bytes,
-            host_user_ns: spent(self.host_user_ns, earlier.host_user_ns),
-            host_system_ns: spent(self.host_system_ns, earlier.host_system_ns),
-            host_iowait_ns: spent(self.host_iowait_ns, earlier.host_iowait_ns),
-            host_steal_ns: spent(self.host_steal_ns, earlier.host_steal_ns),
-            host_idle_ns: spent(self.host_idle_ns, earlier.host_idle_ns),
-            context_switches: spent(self.context_switches, earlier.context_switches),
-        }
-    }
+kernel_counters! {
+    client_user_ns, client_system_ns, server_cpu_ns, server_read_bytes, server_write_bytes,
+    host_user_ns, host_system_ns, host_iowait_ns, host_steal_ns, host_idle_ns, context_switches,
 }
 
 fn part(spent: u64, counted: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(spent) * u128::from(counted) / u128::from(whole).max(1)).unwrap_or(spent)
 }
 
-/// CPU time of a process's threads by thread id [ns].
 pub type ThreadTimes = BTreeMap<i32, u64>;
 
+/// Reads the counters of this process, of the machine and of a server.
 #[derive(Debug)]
 pub struct Observer {
-    host: Option<File>,
-    server: Option<Server>,
-    buffer: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Server {
-    pid: i32,
-    io: Option<File>,
-    memory: Option<File>,
+    server_pid: Option<i32>,
 }
 
 impl Observer {
     pub fn new(server_pid: Option<i32>) -> Self {
-        let open = |path: String| File::open(path).ok();
-        Self {
-            host: open("/proc/stat".into()),
-            server: server_pid.map(|pid| Server {
-                pid,
-                io: open(format!("/proc/{pid}/io")),
-                memory: open(format!("/proc/{pid}/statm")),
-            }),
-            buffer: vec![0; BUFFER_BYTES],
-        }
+        Self { server_pid }
     }
 
     /// CPU time of the server's threads so far, about 5 us per thread. Empty without a server.
     pub fn threads(&self) -> ThreadTimes {
-        let Some(Server { pid, .. }) = self.server else {
+        let Some(pid) = self.server_pid else {
             return ThreadTimes::default();
         };
         threads_of(pid)
@@ -105,7 +74,7 @@ impl Observer {
         slice_ns: u64,
         whole_ns: u64,
     ) -> BTreeMap<String, u64> {
-        let Some(Server { pid, .. }) = self.server else {
+        let Some(pid) = self.server_pid else {
             return BTreeMap::new();
         };
         let name = |thread: i32| {
@@ -127,63 +96,40 @@ impl Observer {
     }
 
     /// Reads the counters before a slice. The client's CPU time comes last, so that this reading is not charged to the slice.
-    pub fn before_slice(&mut self) -> KernelCounters {
+    pub fn before_slice(&self) -> KernelCounters {
         let mut snapshot = KernelCounters::default();
-        self.read_host(&mut snapshot);
+        read_host(&mut snapshot);
         self.read_server(&mut snapshot);
         read_client(&mut snapshot);
         snapshot
     }
 
-    pub fn after_slice(&mut self) -> KernelCounters {
+    pub fn after_slice(&self) -> KernelCounters {
         let mut snapshot = KernelCounters::default();
         read_client(&mut snapshot);
         self.read_server(&mut snapshot);
-        self.read_host(&mut snapshot);
+        read_host(&mut snapshot);
         snapshot
     }
 
-    fn read_host(&mut self, snapshot: &mut KernelCounters) {
-        if let Some(text) = self.host.as_ref().and_then(|file| read(file, &mut self.buffer)) {
-            parse_host(text, snapshot);
-        }
-    }
-
-    fn read_server(&mut self, snapshot: &mut KernelCounters) {
-        let Some(server) = &self.server else { return };
-        snapshot.server_cpu_ns = process_cpu_ns(server.pid);
-        if let Some(text) = server.io.as_ref().and_then(|file| read(file, &mut self.buffer)) {
-            snapshot.server_read_bytes = labelled(text, "read_bytes:");
-            snapshot.server_write_bytes = labelled(text, "write_bytes:");
-        }
-        snapshot.server_rss_bytes = server
-            .memory
-            .as_ref()
-            .and_then(|file| read(file, &mut self.buffer))
-            .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok())
-            .map(|pages| pages * page_size() as u64);
+    fn read_server(&self, snapshot: &mut KernelCounters) {
+        let Some(pid) = self.server_pid else { return };
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        snapshot.server_cpu_ns = process_cpu_ns(pid);
+        let io = read("io");
+        snapshot.server_read_bytes = labelled(&io, "read_bytes:");
+        snapshot.server_write_bytes = labelled(&io, "write_bytes:");
+        let resident = read("statm").split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        snapshot.server_rss_bytes = resident.map(|pages| pages * page_size() as u64);
     }
 }
 
 fn read_client(snapshot: &mut KernelCounters) {
-    if let Some((user_ns, system_ns)) = own_cpu_ns() {
-        snapshot.client_user_ns = Some(user_ns);
-        snapshot.client_system_ns = Some(system_ns);
-    }
+    (snapshot.client_user_ns, snapshot.client_system_ns) = own_cpu_ns().unzip();
 }
 
-fn read<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
-    let mut filled = 0;
-    loop {
-        let count = file.read_at(&mut buffer[filled..], filled as u64).ok()?;
-        filled += count;
-        if count == 0 {
-            return std::str::from_utf8(&buffer[..filled]).ok();
-        }
-        if filled == buffer.len() {
-            buffer.resize(2 * filled, 0);
-        }
-    }
+fn read_host(snapshot: &mut KernelCounters) {
+    parse_host(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), snapshot);
 }
 
 fn labelled(text: &str, label: &str) -> Option<u64> {
@@ -216,7 +162,6 @@ pub fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
 
 // libc for these two: rustix has neither getrusage nor the CPU clock of another process.
 
-/// User and system CPU time of all threads of this process [ns].
 fn own_cpu_ns() -> Option<(u64, u64)> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: `usage` is a valid place to write to, and is read only when the call succeeded.

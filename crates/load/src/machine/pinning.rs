@@ -54,7 +54,6 @@ impl PinnedThread {
         change(|| sched_setaffinity(Pid::from_raw(self.thread), cpus)).unwrap_or(Ok(()))
     }
 
-    /// Writes the entry into the file. If that fails, SIGKILL leaves the thread pinned.
     fn record(&self, entry: u64, started: u64) {
         if let Some(Record { file, .. }) = RECORD.get_or_init(Record::new) {
             let bytes = [entry.to_ne_bytes(), started.to_ne_bytes()];
@@ -129,7 +128,6 @@ fn ids(entry: u64) -> (i32, i32) {
 /// Gives a thread the CPUs of its server's first thread, which serves no connection and so is never pinned.
 fn unpin(server: i32, thread: i32) {
     if let Ok(cpus) = sched_getaffinity(Pid::from_raw(server)) {
-        // The thread may have ended.
         let _ = sched_setaffinity(Pid::from_raw(thread), &cpus);
     }
 }

@@ -49,7 +49,6 @@ pub struct Pairing {
 #[derive(Debug, Default)]
 struct Threads {
     paired: HashMap<i32, Paired>,
-    /// Place of each worker among the CPUs. If empty, its number.
     places: Vec<usize>,
     pairs_made: u64,
     /// Pairs whose thread was found to serve a later connection while their own was still open.
@@ -76,7 +75,6 @@ impl Pairing {
         PairedWorker { pairing: Arc::clone(self), worker: thread as usize }
     }
 
-    /// Moves the connection of worker i to the CPU of place `places[i]`. The workers must be at rest.
     fn move_to(&self, places: &[usize]) {
         let mut threads = lock(&self.threads);
         threads.places = places.to_vec();

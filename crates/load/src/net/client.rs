@@ -16,7 +16,6 @@ use super::socket::{ConnectionCanceller, ReadLimit, Traffic};
 use super::{Names, PrepareMode, ServerAddress};
 use crate::machine::placement::{Pair, PairedWorker};
 
-/// ER_UNSUPPORTED_PS: the server cannot prepare this statement.
 const CANNOT_PREPARE: u16 = 1295;
 
 pub struct Client {
@@ -34,7 +33,6 @@ pub struct Client {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct ServerFacts {
-    /// From the greeting, e.g. `8.0.15` or `10.11.19-MariaDB-0+deb12u1`.
     pub server_version: String,
     pub charset: String,
     pub collation: String,
@@ -83,7 +81,6 @@ impl Client {
         &self.session.server
     }
 
-    /// Whether a transaction of several statements is open, as of the last successful reply.
     pub fn in_transaction(&self) -> bool {
         self.exchange.in_transaction()
     }
@@ -168,7 +165,6 @@ fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
     if !name.is_empty() && name.bytes().all(plain) {
         return Ok(name);
     }
-    // 1115 is the server's "unknown character set".
     Err(errors::fatal(1115, format!("{what} '{name}' is not a name (letters, digits and _ only)")))
 }
 
@@ -214,22 +210,23 @@ impl Connection for Client {
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
         // Transaction control is not prepared: some servers cannot, and the others gain nothing.
         let controls_transaction = || matches!(effect(sql), Effect::Begin | Effect::End | Effect::Chain);
-        let statement = if self.address.prepare_mode == PrepareMode::Client || controls_transaction() {
-            Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
+        let prepared = if self.address.prepare_mode == PrepareMode::Client || controls_transaction() {
+            None
         } else {
             match prepare_on_server(&mut self.exchange, &mut self.cursor, sql) {
-                Ok(prepared) => Statement::Server(ServerStatement {
-                    sql: sql.into(),
-                    id: prepared.statement,
-                    parameters: prepared.parameters.into(),
-                    types: Default::default(),
-                    generation: self.generation,
-                }),
-                Err(error) if error.code == CANNOT_PREPARE => {
-                    Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
-                }
-                Err(error) => return Err(error),
+                Err(error) if error.code == CANNOT_PREPARE => None,
+                prepared => Some(prepared?),
             }
+        };
+        let statement = match prepared {
+            Some(prepared) => Statement::Server(ServerStatement {
+                sql: sql.into(),
+                id: prepared.statement,
+                parameters: prepared.parameters.into(),
+                types: Default::default(),
+                generation: self.generation,
+            }),
+            None => Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session))),
         };
         Ok(self.statements.add(statement))
     }

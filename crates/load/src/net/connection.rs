@@ -110,7 +110,6 @@ impl Exchange {
         self.transport.socket_mut().set_read_limit(limit);
     }
 
-    /// Says goodbye without waiting. The server releases the connection even while this value lives on.
     pub(super) fn quit(&mut self) {
         if self.broken.is_none() {
             self.writer.clear();
@@ -269,7 +268,6 @@ impl Transport {
     /// Sends `bytes` if it can without waiting. Over TLS it sends nothing, and the server sees the connection end.
     pub(super) fn farewell(&mut self, bytes: &[u8]) {
         if let Self::Clear(socket) = self {
-            // The server may be gone already.
             let _ = socket.send_without_waiting(bytes);
         }
     }

@@ -7,15 +7,10 @@ use super::Endpoint;
 
 pub(super) const CANNOT_CONNECT_UNIX: u16 = 2002;
 pub(super) const CANNOT_CONNECT_TCP: u16 = 2003;
-const UNKNOWN_HOST: u16 = 2005;
 pub(super) const SERVER_GONE: u16 = 2006;
 pub(super) const SERVER_LOST: u16 = 2013;
-const OUT_OF_SYNC: u16 = 2014;
 pub(super) const TLS: u16 = 2026;
-const MALFORMED: u16 = 2027;
 const PARAMETERS: u16 = 2031;
-const UNSUPPORTED_VALUE: u16 = 2036;
-const NO_AUTH_PLUGIN: u16 = 2059;
 
 /// Server errors after which the server closes the connection: shutdown, net errors, aborted, killed, idle too long.
 const SERVER_CLOSES: [u16; 15] =
@@ -38,7 +33,7 @@ pub(super) fn cannot_connect(endpoint: &Endpoint, error: &io::Error) -> SqlError
 }
 
 pub(super) fn unknown_host(endpoint: &Endpoint, error: &io::Error) -> SqlError {
-    connecting(UNKNOWN_HOST, endpoint, error)
+    connecting(2005, endpoint, error)
 }
 
 fn connecting(code: u16, endpoint: &Endpoint, error: &io::Error) -> SqlError {
@@ -59,17 +54,16 @@ pub(super) fn tls(why: impl std::fmt::Display) -> SqlError {
 }
 
 pub(super) fn malformed(malformed: Malformed) -> SqlError {
-    fatal(MALFORMED, malformed.to_string())
+    fatal(2027, malformed.to_string())
 }
 
-/// Converts a row that cannot be parsed. Fatal unless the reply was only too large to keep.
 pub(super) fn bad_row(error: Malformed, kept: bool) -> SqlError {
     SqlError { fatal: kept, ..malformed(error) }
 }
 
 pub(super) fn out_of_sync() -> SqlError {
     SqlError::client(
-        OUT_OF_SYNC,
+        2014,
         "commands out of sync: more results of the last statement wait; fetch them with next_result first",
     )
 }
@@ -83,7 +77,7 @@ pub(super) fn no_such_statement() -> SqlError {
 }
 
 pub(super) fn unsupported_value() -> SqlError {
-    SqlError::client(UNSUPPORTED_VALUE, "a DOUBLE parameter is infinite or not a number, which SQL cannot hold")
+    SqlError::client(2036, "a DOUBLE parameter is infinite or not a number, which SQL cannot hold")
 }
 
 pub(super) fn server(error: ServerError) -> SqlError {
@@ -95,7 +89,7 @@ pub(super) fn login(error: LoginError) -> SqlError {
     match error {
         LoginError::Server(error) => SqlError { fatal: true, ..server(error) },
         LoginError::TlsNotOffered { .. } => tls(error),
-        LoginError::UnknownPlugin(_) | LoginError::ClearTextRefused => fatal(NO_AUTH_PLUGIN, error.to_string()),
+        LoginError::UnknownPlugin(_) | LoginError::ClearTextRefused => fatal(2059, error.to_string()),
         LoginError::Malformed(error) => malformed(error),
     }
 }

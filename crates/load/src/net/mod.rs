@@ -40,7 +40,6 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A password. Neither `Debug` nor `Display` shows it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -80,7 +79,6 @@ pub enum TlsMode {
     Preferred,
     Required,
     VerifyCa,
-    /// Like `VerifyCa`, and the certificate must name the host.
     VerifyIdentity,
 }
 
@@ -125,7 +123,6 @@ pub const FETCHED_REPLY_BYTES: usize = 64 * 1024 * 1024;
 pub const UNREAD_REPLY_BYTES: usize = 64 * 1024;
 
 impl Default for ServerAddress {
-    /// root without a password at 127.0.0.1:3306, utf8mb4, no TLS, server-side prepare, 10 s to connect, 60 s to reply.
     fn default() -> Self {
         Self {
             endpoint: Endpoint::Tcp { host: "127.0.0.1".into(), port: 3306 },

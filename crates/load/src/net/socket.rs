@@ -272,7 +272,6 @@ impl ConnectionCanceller {
 }
 
 fn shut_down(socket: BorrowedFd<'_>) {
-    // The peer may be gone already; then there is nothing left to end.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 

@@ -31,7 +31,6 @@ pub struct ReplayOrder {
     pub sessions: usize,
     pub chunk_events: u64,
     pub reads_only: bool,
-    /// Follow the log's clock: the work of a second is that of the log.
     pub by_clock: bool,
     /// Where reads start, modulo the number of events, so that every part of a long capture is reached.
     pub begin: u64,
@@ -229,14 +228,18 @@ impl Reader {
             return Ok(());
         }
         for _ in 0..self.order.begin % events.max(1) {
-            self.line.clear();
-            let read = self.lines.read_until(b'\n', &mut self.line);
-            if read.map_err(|error| self.damaged(&error))? == 0 {
+            if !self.next_line()? {
                 break;
             }
             self.partial = true;
         }
         Ok(())
+    }
+
+    fn next_line(&mut self) -> Result<bool, Failure> {
+        self.line.clear();
+        let read = self.lines.read_until(b'\n', &mut self.line).map_err(|error| self.damaged(&error))?;
+        Ok(read > 0)
     }
 
     fn damaged(&self, reason: &dyn std::fmt::Display) -> Failure {
@@ -247,8 +250,7 @@ impl Reader {
         let Some(first) = self.read_draft()? else {
             return Ok(None);
         };
-        let second = self.read_draft()?;
-        let (first, second) = match second {
+        let (first, second) = match self.read_draft()? {
             Some(second) => (first, second),
             None => halves(first),
         };
@@ -256,12 +258,11 @@ impl Reader {
     }
 
     fn chunk(&self, draft: Draft) -> Chunk {
-        let mut sessions: Vec<Vec<Transaction>> = std::iter::repeat_with(Vec::new).take(self.load.len()).collect();
+        let mut sessions: Vec<Vec<Transaction>> = self.load.iter().map(|_| Vec::new()).collect();
         for (session, mut transaction) in draft.transactions {
-            let first_us = draft.first_us.unsigned_abs();
-            transaction.statements.iter_mut().for_each(|each| {
-                each.offset_us = each.offset_us.saturating_sub(first_us);
-            });
+            for statement in &mut transaction.statements {
+                statement.offset_us = statement.offset_us.saturating_sub(draft.first_us.unsigned_abs());
+            }
             sessions[session].push(transaction);
         }
         Chunk {
@@ -277,7 +278,6 @@ impl Reader {
         loop {
             let complete = self.drafts.len() > 1 && self.drafts[0].open == 0;
             if complete || self.ended || self.waiting as u64 > waiting_max {
-                // Open transactions continue in a later one.
                 for connection in self.connections.values_mut() {
                     connection.place = connection.place.filter(|(draft, _)| *draft != self.first_draft);
                 }
@@ -291,14 +291,10 @@ impl Reader {
     }
 
     fn read_event(&mut self) -> Result<(), Failure> {
-        let mut line = std::mem::take(&mut self.line);
-        line.clear();
-        let read = self.lines.read_until(b'\n', &mut line);
-        read.map_err(|error| self.damaged(&error))?;
-        if line.is_empty() {
-            self.line = line;
+        if !self.next_line()? {
             return self.end_pass();
         }
+        let line = std::mem::take(&mut self.line);
         let event: EventLine = serde_json::from_slice(&line).map_err(|error| self.damaged(&error))?;
         let ends_session = event.ends_session();
         let is_replayed = event.digest.is_some() && event.not_replayable.is_none();

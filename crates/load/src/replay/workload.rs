@@ -21,7 +21,6 @@ const DEADLOCK: u16 = 1213;
 const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
 /// Errors of servers before MySQL 5.6 and MariaDB 10.0, which do not know `READ_ONLY`: syntax, unknown variable.
 const NO_READ_ONLY: [u16; 2] = [1064, 1193];
-/// Open loop: nothing waits longer within a chunk, whose limit is ten minutes.
 const WAIT_MAX_NS: u64 = 300_000_000_000;
 /// Wait for a table that a session of a later chunk unlocks as long as for a row by default, not a year [s].
 const LOCK_WAIT: &[u8] = b"SET SESSION lock_wait_timeout = 50";
@@ -154,7 +153,6 @@ impl ReplaySession<'_> {
                 if !self.host.is_injected() {
                     break;
                 }
-                // A slowed-down arm repeats reads without counting them.
                 self.host.event_start();
                 if let Some(read) = Some(statement).filter(|each| each.reads).or(repeated) {
                     let _ = self.query(&read.sql, false);

@@ -13,7 +13,7 @@ fn burn(milliseconds: u64) {
 #[test]
 fn a_process_watching_itself_sees_its_cpu_time() {
     let pid = i32::try_from(std::process::id()).unwrap();
-    let mut observer = Observer::new(Some(pid));
+    let observer = Observer::new(Some(pid));
     let before = observer.before_slice();
     burn(50);
     let spent = observer.after_slice().in_slice(&before, 50_000_000, 50_000_000);
