@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, contender_stacks, profile
 
-from bakeoff.explain.profiles import Subsystems, compare_profiles, shown_name, tree_of
+from bakeoff.explain.profiles import compare_profiles, group_of, shown_name, tree_of
 
 
 def compared(epochs=5, seed=1, baseline=STACKS, contender=None):
@@ -85,9 +85,7 @@ OF_PARTS = {
 @pytest.mark.parametrize("group", OF_PARTS)
 def test_functions_of_all_versions_have_their_part(group):
     functions = OF_PARTS[group].split()
-    assert [(name, Subsystems.load().group_of(Function(name, SERVER))) for name in functions] == [
-        (name, group) for name in functions
-    ]
+    assert [(name, group_of(Function(name, SERVER))) for name in functions] == [(name, group) for name in functions]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +111,7 @@ def test_functions_of_all_versions_have_their_part(group):
     ],
 )
 def test_files_and_the_kernel_have_their_part(function, where, group):
-    assert Subsystems.load().group_of(Function(function, where)) == group
+    assert group_of(Function(function, where)) == group
 
 
 def test_functions_without_a_symbol_are_separated_by_their_callers():
@@ -141,8 +139,7 @@ def test_a_library_whose_caller_is_not_known_has_a_line_of_its_own():
 
 
 def test_a_function_has_one_name_in_all_versions():
-    renamed = Subsystems.load().renamed
-    assert shown_name(Function("row_search_for_mysql", "mysqld"), renamed) == "row_search_mvcc"
-    assert shown_name(Function("row_search_mvcc", "mariadbd"), renamed) == "row_search_mvcc"
-    assert shown_name(Function("memcpy", "libc-2.36.so"), renamed) == "memcpy (libc)"
-    assert shown_name(Function("schedule", KERNEL), renamed) == "schedule (kernel)"
+    assert shown_name(Function("row_search_for_mysql", "mysqld")) == "row_search_mvcc"
+    assert shown_name(Function("row_search_mvcc", "mariadbd")) == "row_search_mvcc"
+    assert shown_name(Function("memcpy", "libc-2.36.so")) == "memcpy (libc)"
+    assert shown_name(Function("schedule", KERNEL)) == "schedule (kernel)"

@@ -77,7 +77,7 @@ class Stub:
         self.replies, self.asked = replies or {}, []
         self.closed, self.in_transaction = [], False
         monkeypatch.setattr(Sessions, "run", lambda each, _, sql: self._reply(each, sql))
-        monkeypatch.setattr(Sessions, "examined", lambda each, _, sql: (self._reply(each, sql), {}))
+        monkeypatch.setattr(Sessions, "examined", lambda each, _, sql, *__: self._reply(each, sql))
         monkeypatch.setattr(Sessions, "explain", lambda *_: ())
         monkeypatch.setattr(Sessions, "in_transaction", lambda *_: self.in_transaction)
         monkeypatch.setattr(AnswersPass, "_compare_tables", lambda _: (4, {}))

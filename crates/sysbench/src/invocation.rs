@@ -20,11 +20,10 @@ use crate::command_line::{CommandLine, REFUSED_TESTS, bad_value, help, needs_val
 use crate::console::Console;
 use crate::report::machine_readable::{OutputFile, result};
 use crate::report::preamble;
-use crate::run::{Ending, Run};
 use crate::run_options::{RunOptions, STANDARD_OUTPUT, dialect, verbosity};
 use crate::server::MySqlOptions;
 use crate::session::SysbenchSession;
-use crate::test::{MAX_PRIME, ScriptTest, Test};
+use crate::test::{Ending, MAX_PRIME, Run, ScriptTest, Test};
 
 const DONE: u8 = 0;
 const FAILED: u8 = 1;

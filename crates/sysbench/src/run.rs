@@ -13,7 +13,6 @@ use bakeoff_load::worker_pool::{PoolOptions, WorkerPool, give_back_memory, spawn
 use bakeoff_metrics::{LatencyHistogram, now_ns, seconds};
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
-use serde_json::Value;
 
 use crate::report::final_block::{Heading, block};
 use crate::report::machine_readable::OutputFile;
@@ -22,7 +21,7 @@ use crate::report::{cumulative_statistics, histogram, of_thread, operations};
 use crate::run_options::RunOptions;
 use crate::session::{IdleConnections, SysbenchSession};
 use crate::stats::{Delta, Snapshot, Span, Stats};
-use crate::test::{Test, Worker};
+use crate::test::{Ending, Outcome, Run, Test, Worker};
 
 const FULL_QUEUE: &str = "The event queue is full. This means the worker threads are unable to keep up with the specified event generation rate";
 
@@ -31,30 +30,6 @@ const LAST_GRACE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(200);
 
 const REPORTER_STACK_BYTES: usize = 2 << 20;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    Complete,
-    Failed,
-    NotReady,
-    Forced { unfinished: u64 },
-}
-
-#[derive(Clone)]
-pub(crate) struct Run {
-    pub(crate) test: Arc<Test>,
-    pub(crate) options: Arc<RunOptions>,
-    pub(crate) session: Arc<SysbenchSession>,
-    pub(crate) stats: Arc<Stats>,
-}
-
-pub(crate) struct Outcome {
-    pub(crate) ending: Ending,
-    pub(crate) whole: Delta,
-    pub(crate) intervals: Vec<Value>,
-    /// With `--rate`: events that were due and never begun.
-    pub(crate) dropped: Option<u64>,
-}
 
 impl Run {
     pub(crate) fn new(test: Test, options: &Arc<RunOptions>, session: &Arc<SysbenchSession>) -> Self {

@@ -13,12 +13,37 @@ use bakeoff_load::worker_pool::{PoolOptions, WorkerContext};
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Events as _, Host as _, HostRef, LogLevel};
 use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
+use serde_json::Value;
 
 use crate::run_options::RunOptions;
 use crate::session::{CALL_COMMAND, SysbenchSession};
-use crate::stats::Stats;
+use crate::stats::{Delta, Stats};
 
 pub(crate) const MAX_PRIME: u64 = 10_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Complete,
+    Failed,
+    NotReady,
+    Forced { unfinished: u64 },
+}
+
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub(crate) test: Arc<Test>,
+    pub(crate) options: Arc<RunOptions>,
+    pub(crate) session: Arc<SysbenchSession>,
+    pub(crate) stats: Arc<Stats>,
+}
+
+pub(crate) struct Outcome {
+    pub(crate) ending: Ending,
+    pub(crate) whole: Delta,
+    pub(crate) intervals: Vec<Value>,
+    /// With `--rate`: events that were due and never begun.
+    pub(crate) dropped: Option<u64>,
+}
 
 pub(crate) struct Worker {
     pub(crate) test: Arc<Test>,

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -25,14 +25,14 @@ _DAEMONS_SHARE = 0.01  # of one CPU: what a measured host should lose to Ray at 
 _CLOCK_S = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Checked:
     """A node, the offset of its clock from ours, its daemons' shares of one CPU, and why it cannot take part."""
 
     node: nodes.Node
-    clock_s: float
-    daemons: Mapping[str, float]
-    problem: str
+    clock_s: float = 0.0
+    daemons: Mapping[str, float] = field(default_factory=dict)
+    problem: str = ""
 
 
 @command(into=app)
@@ -53,11 +53,6 @@ def check(
         for each in checked
         if each.node.may_measure and sum(each.daemons.values()) > _DAEMONS_SHARE
     ]
-    nice = [
-        f"{node.name}: Ray starts its workers at niceness {node.facts['niceness']}; start it with RAY_worker_niceness=0"
-        for node in answered
-        if node.may_measure and node.facts["niceness"] > 0
-    ]
     late = [
         f"{each.node.name}: its clock is off by {each.clock_s:+.1f} s"
         for each in checked
@@ -65,39 +60,27 @@ def check(
     ]
     problems = [each.problem for each in checked if each.problem]
     print_them = _print_json if output is Format.JSON else _print
-    print_them(checked, alike, [*burning, *nice, *late], problems)
+    print_them(checked, alike, [*burning, *late], problems)
     return ExitCode.NOT_READY if problems else ExitCode.DIFFERENCE if alike else ExitCode.DONE
 
 
 def _check(ray: ModuleType) -> list[_Checked]:
-    found = []
-    for node in nodes.alive_nodes(ray):
+    checked = [_Checked(node) for node in nodes.alive_nodes(ray)]
+    for each in checked:
         try:
-            nodes.ask_facts(ray, [node])  # waits for a Python program to start, which the next answer does not
+            nodes.ask_facts(ray, [each.node])  # waits for a Python program to start, which the next answer does not
             begin = time.time()
-            (asked,) = nodes.ask_facts(ray, [node])
-            clock_s = asked.facts["time_s"] - (begin + time.time()) / 2
-            problem = ""
-            try:
-                nodes.require_same_programs([asked])
-            except BakeoffError as error:
-                problem = str(error)
+            (each.node,) = nodes.ask_facts(ray, [each.node])
+            each.clock_s = each.node.facts["time_s"] - (begin + time.time()) / 2
+            nodes.require_same_programs([each.node])
         except BakeoffError as error:
-            asked, clock_s, problem = node, 0.0, str(error)
-        found.append((asked, clock_s, problem))
+            each.problem = str(error)
     task = ray.remote(max_retries=0)(worker.rest_and_measure_daemons)
-    watching = [
-        task.options(**nodes.on_node(ray, node)).remote(_LOOK_S) if node.facts else None for node, _, _ in found
-    ]
-    return [
-        _Checked(
-            node,
-            clock_s,
-            nodes.get(ray, node.name, answer, what="its daemons could not be watched") if answer else {},
-            problem,
-        )
-        for (node, clock_s, problem), answer in zip(found, watching, strict=True)
-    ]
+    answered = [each for each in checked if each.node.facts]
+    watching = [task.options(**nodes.on_node(ray, each.node)).remote(_LOOK_S) for each in answered]
+    for each, answer in zip(answered, watching, strict=True):
+        each.daemons = nodes.get(ray, each.node.name, answer, what="its daemons could not be watched")
+    return checked
 
 
 def _row(each: _Checked) -> dict[str, Any]:

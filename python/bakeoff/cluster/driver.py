@@ -28,15 +28,14 @@ from bakeoff.cluster.nodes import (
     on_node,
     require_same_programs,
 )
-from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Report, Worker, unpack
+from bakeoff.cluster.worker import Answer, Parcel, Ready, Report, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.data_check import other_answers
-from bakeoff.run.epoch import Interrupted
+from bakeoff.run.epoch import EpochDone, EpochOrder, Interrupted
 from bakeoff.run.measuring import check_workloads, resolved
-from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import (
     Before,
     budget_began,
@@ -185,7 +184,7 @@ class _Remote:
     Attributes:
         epochs: number given to it so far.
         compared: it has finished a valid epoch, in which its servers held the same rows.
-        order: the epoch that it measures; `writer` was made for it, and `begun` is its start by this machine's clocks.
+        epoch: what it measures, the writer for it, and its start by this machine's clock.
     """
 
     node: Node
@@ -194,11 +193,9 @@ class _Remote:
     left_out: bool = False
     epochs: int = 0
     compared: bool = False
-    order: EpochOrder | None = None
-    writer: EpochWriter | None = None
+    epoch: tuple[EpochOrder, EpochWriter, datetime] | None = None
     asked_s: float = 0.0
     asking: bool = False
-    begun: tuple[datetime, float] | None = None
 
 
 @dataclass
@@ -223,7 +220,7 @@ class RayHosts:
         The first decides how many builds fit into the budget; the others load as many while it measures its pilot.
         """
         for node in nodes:
-            self._remotes.append(_Remote(node, self._actor(Worker, node)))
+            self._remotes.append(_Remote(node, self._actor(node)))
         taken = f", perhaps because another program has taken the resource {self.resource}" if self.resource else ""
         for remote in self._remotes:
             get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{taken}")
@@ -242,11 +239,11 @@ class RayHosts:
             self._prepare(remote, first=False)
         return self._first.builds
 
-    def _actor(self, kind: type, node: Node) -> Any:  # noqa: ANN401
+    def _actor(self, node: Node) -> Any:  # noqa: ANN401
         """Start an actor on a node. Its name reserves the node for this run."""
         needs = {"resources": {self.resource: 1}} if self.resource else {}
         options = on_node(self.ray, node, name=f"bakeoff-{node.id}", **needs)
-        actor = self.ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(kind)
+        actor = self.ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(Worker)
         try:
             return actor.options(**options).remote()
         except ValueError:  # the name is taken
@@ -256,8 +253,8 @@ class RayHosts:
         study = self.study
         if self._first:
             study = study.model_copy(update={"builds": self._first.builds})
-        preparation = Preparation(study, remote.node.name, self.share, first)
-        self._waiting[remote.actor.prepare.remote(preparation)] = (remote, "prepare")
+        preparing = remote.actor.prepare.remote(study, remote.node.name, self.share, first=first)
+        self._waiting[preparing] = (remote, "prepare")
 
     def close(self) -> None:
         closing = [(remote, remote.actor.close.remote()) for remote in self._remotes]
@@ -270,7 +267,7 @@ class RayHosts:
         return sum(map(self._is_free, self._remotes))
 
     def _is_free(self, remote: _Remote) -> bool:
-        return remote.ready and not remote.left_out and remote.order is None
+        return remote.ready and not remote.left_out and remote.epoch is None
 
     def busy(self) -> bool:
         return any(what in ("prepare", "measure") for _, what in self._waiting.values())
@@ -279,9 +276,7 @@ class RayHosts:
         remote = min(filter(self._is_free, self._remotes), key=lambda each: each.epochs)
         order = replace(order, compare_rows=not remote.compared)
         remote.epochs += 1
-        remote.order = order
-        remote.writer = self.run.epoch(order.draft.epoch, order.draft.build)
-        remote.begun = (datetime.now(UTC), time.monotonic())
+        remote.epoch = order, self.run.epoch(order.draft.epoch, order.draft.build), datetime.now(UTC)
         self._waiting[remote.actor.measure.remote(order)] = (remote, "measure")
 
     def wait(self) -> EpochDone | None:
@@ -370,16 +365,16 @@ class RayHosts:
             raise _named(answer.error, remote.node.name)
         parcel: Parcel = answer.value
         unpack(parcel.files, self.run.path)
-        remote.order = remote.writer = None
+        remote.epoch = None
         remote.compared = remote.compared or parcel.done.cost is not None
         return parcel.done
 
     def _lose(self, remote: _Remote, reason: str) -> EpochDone | None:
         remote.left_out = True
         self.listener.note(reason)
-        order, writer, begun = remote.order, remote.writer, remote.begun
-        if order is None or writer is None or begun is None:
+        if remote.epoch is None:
             return None
+        order, writer, begun = remote.epoch
         self.listener.note(f"epoch {order.draft.epoch} is discarded for all arms")
         writer.finish(
             Outcome(
@@ -387,21 +382,21 @@ class RayHosts:
                 build=order.draft.build,
                 valid=False,
                 discard_reason=reason,
-                started_at=begun[0],
-                wall_s=time.monotonic() - begun[1],
+                started_at=begun,
+                wall_s=(datetime.now(UTC) - begun).total_seconds(),
                 measured_s=0.0,
                 start_order=order.draft.start_order,
                 seeds=order.draft.seeds.model_dump(),
                 host=remote.node.name,
             )
         )
-        remote.order = remote.writer = None
+        remote.epoch = None
         return EpochDone(order.draft.epoch, remote.node.name)
 
     def _ask(self) -> None:
         now = time.monotonic()
         for remote in self._remotes:
-            works = not remote.left_out and (remote.order is not None or not remote.ready)
+            works = not remote.left_out and (remote.epoch or not remote.ready)
             if works and not remote.asking and now - remote.asked_s > _REPORT_S:
                 remote.asked_s, remote.asking = now, True
                 self._waiting[remote.actor.take.remote()] = (remote, "report")
@@ -413,10 +408,10 @@ class RayHosts:
         for report in reports:
             match report:
                 case "throughput", rate:
-                    if remote is next((each for each in self._remotes if each.order), None):
+                    if remote is next((each for each in self._remotes if each.epoch), None):
                         self.listener.throughput(*rate)
                 case "stage", (text,):
-                    working = [each for each in self._remotes if each.order or not each.ready]
+                    working = [each for each in self._remotes if each.epoch or not each.ready]
                     more = f" ({len(working)} nodes at work)" if len(working) > 1 else ""
                     self.listener.stage(f"{name}: {text}{more}")
                 case method, (text, *amounts):

@@ -27,11 +27,11 @@ from bakeoff.files import sync_file_system
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
 from bakeoff.run.arms import MemoryShare, download_reporter, max_servers_for_aio, prepare_arms, share_memory
+from bakeoff.run.epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader
 from bakeoff.run.measuring import check_workloads, resolved
-from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.resume import script_digests, setup_digests
 from bakeoff.run.runner import LOADING_SHARE, before_epochs, builds_of, load
 from bakeoff.servers import ServerPool
@@ -67,7 +67,6 @@ class Facts(TypedDict, total=False):
     commit: str
     boot: str
     time_s: float
-    niceness: int
     host: dict[str, Any]
     engine: dict[str, Any]
     problem: str
@@ -81,7 +80,6 @@ def facts(study: str | None = None) -> Facts:
         "commit": checkout_commit() or "",
         "boot": boot_id(),
         "time_s": time.time(),
-        "niceness": os.getpriority(os.PRIO_PROCESS, 0),
         "host": gather_host(work_root(), work_root()).model_dump(mode="json"),
         "engine": {},
         "problem": "",
@@ -121,19 +119,6 @@ def rest_and_measure_daemons(seconds: float) -> dict[str, float]:
     time.sleep(seconds)
     took_s = time.monotonic() - begin
     return {name: max(0.0, after - before.get(name, 0.0)) / took_s for name, after in daemons_cpu_s().items()}
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """What a worker needs to know before its first epoch.
-
-    The `first` host decides how many builds fit into the budget, and compares the answers of captures.
-    """
-
-    study: Study
-    name: str
-    share: MemoryShare
-    first: bool
 
 
 @dataclass(frozen=True)
@@ -201,8 +186,9 @@ class Worker:
     def pid(self) -> int:
         return os.getpid()
 
-    def prepare(self, preparation: Preparation) -> Answer:
-        return self._answer(lambda: self._prepare(preparation))
+    def prepare(self, study: Study, name: str, share: MemoryShare, *, first: bool) -> Answer:
+        """Load the data; the `first` host decides how many builds fit, and compares the answers of captures."""
+        return self._answer(lambda: self._prepare(study, name, share, first=first))
 
     def measure(self, order: EpochOrder) -> Answer:
         return self._answer(lambda: self._measure(order))
@@ -226,9 +212,9 @@ class Worker:
             return Answer(stopped=True)
         return Answer(stopped=True) if value is None else Answer(value)
 
-    def _prepare(self, given: Preparation) -> Ready:
+    def _prepare(self, study: Study, name: str, share: MemoryShare, *, first: bool) -> Ready:
         reports, stop = self._reports, self._stop
-        study = resolved(given.study)
+        study = resolved(study)
         check_workloads(study)
         require_disk(forecast(study))
         reset_niceness()
@@ -237,15 +223,15 @@ class Worker:
                 f"servers run at niceness {niceness}, as Ray's workers do; start Ray with RAY_worker_niceness=0"
             )
         setups = prepare_arms(
-            study, given.share.memory, passwords={}, on_progress=download_reporter(reports, stop), stop=stop
+            study, share.memory, passwords={}, on_progress=download_reporter(reports, stop), stop=stop
         )
         pool = self._open.enter_context(ServerPool(work_root()))
         with Engine(stop=stop, on_log=reports.note) as engine:
             run = RunDirectory.create(pool.work / "run", study, engine=engine.hello.facts(), data_path=work_root())
-            limit_s = study.budget_s * LOADING_SHARE if given.first else math.inf
+            limit_s = study.budget_s * LOADING_SHARE if first else math.inf
             loader = Loader(study, pool, run, reports, engine, stop)
-            tools = load(loader, setups, given.share, limit_s=limit_s, host=given.name)
-        if given.first:
+            tools = load(loader, setups, share, limit_s=limit_s, host=name)
+        if first:
             before_epochs(tools, run)
         self._tools, self._run = tools, run
         builds = builds_of(tools)

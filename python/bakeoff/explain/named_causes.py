@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bakeoff.explain.costs import BUSY, NAMED_FROM, TIME, Cost, Explanation, name_of
 from bakeoff.explain.off_cpu import OffCpuComparison, OffCpuCost
-from bakeoff.explain.profiles import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
+from bakeoff.explain.profiles import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, family_of
 from bakeoff.explain.waits import WaitDifference
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate
@@ -41,7 +41,7 @@ def causes(evidence: Evidence) -> tuple[str, ...]:
         return tuple(cost.family for cost in found.causes)
     if profile.all.difference.mean * found.time.mean <= 0:  # the slower arm takes less CPU
         return ()
-    names = (Subsystems.load().family_of(name) for name, share in _parts(profile) if share >= NAMED_FROM)
+    names = (family_of(name) for name, share in _parts(profile) if share >= NAMED_FROM)
     return tuple(name for name in dict.fromkeys(names) if name not in _NO_CAUSE)
 
 

@@ -30,12 +30,13 @@ from bakeoff.explain.profiles import (
     OTHER,
     PREEMPTED,
     PROFILE_FILE,
+    RENAMED,
     SERVING,
     Column,
     Function,
     Profile,
     Stack,
-    Subsystems,
+    group_of,
     is_servers,
 )
 from bakeoff.plan import Cell
@@ -334,7 +335,7 @@ def _background(stack: Sequence[Function]) -> Waiting | None:
 
 
 def _part(stack: Sequence[Function]) -> str:
-    groups = [group for each in reversed(stack) if each.object != KERNEL and (group := _group_of(each))]
+    groups = [group for each in reversed(stack) if each.object != KERNEL and (group := group_of(each))]
     return next((each for each in groups if each != _LATCHES), groups[0] if groups else OTHER)
 
 
@@ -345,18 +346,13 @@ def _way(stack: Sequence[Function]) -> str:
             return LOCK
         if "nanosleep" in each.name:
             return SLEEP
-        if way := _BY_GROUP.get(_group_of(each)):
+        if way := _BY_GROUP.get(group_of(each)):
             return way
     return KERNEL_WAIT
 
 
 def _own_function(stack: Sequence[Function]) -> str:
     for each in reversed(stack):
-        if is_servers(each) and each.name != "[unknown]" and _group_of(each) != _LATCHES:
-            return Subsystems.load().renamed.get(each.name, each.name)
+        if is_servers(each) and each.name != "[unknown]" and group_of(each) != _LATCHES:
+            return RENAMED.get(each.name, each.name)
     return ""
-
-
-@cache
-def _group_of(function: Function) -> str:
-    return Subsystems.load().group_of(function)

@@ -100,8 +100,7 @@ _SO = re.compile(r"[-.]?[\d.]*\.so[.\d]*$")
 Column = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Group:
+class _Group(NamedTuple):
     name: str
     family: str
     kernel: bool
@@ -109,38 +108,33 @@ class Group:
     objects: re.Pattern[str]
 
 
-@dataclass(frozen=True)
-class Subsystems:
-    groups: tuple[Group, ...]
-    renamed: Mapping[str, str]
+def _group(entry: Mapping[str, Any]) -> _Group:
+    functions, objects = (re.compile("|".join(entry.get(key, ["(?!)"]))) for key in ("functions", "objects"))
+    return _Group(entry["name"], entry["family"], bool(entry.get("kernel")), functions, objects)
 
-    @classmethod
-    @cache
-    def load(cls) -> "Subsystems":
-        document = tomllib.loads(Path(__file__).with_name("subsystems.toml").read_text("utf-8"))
 
-        def made(entry: Mapping[str, Any]) -> Group:
-            functions, objects = ("|".join(entry.get(key, ["(?!)"])) for key in ("functions", "objects"))
-            kernel = bool(entry.get("kernel"))
-            return Group(entry["name"], entry["family"], kernel, re.compile(functions), re.compile(objects))
+_KNOWN = tomllib.loads(Path(__file__).with_name("subsystems.toml").read_text("utf-8"))
+_GROUPS = tuple(map(_group, _KNOWN["group"]))
+RENAMED: Mapping[str, str] = _KNOWN["renamed"]
 
-        return cls(tuple(made(entry) for entry in document["group"]), document["renamed"])
 
-    def group_of(self, function: Function) -> str:
-        """Return the group of a function; empty if it belongs to its caller's."""
-        is_kernel = function.object == KERNEL
-        if not (is_kernel or is_servers(function) or _COMMON.fullmatch(function.object)):
-            # By file, not by function: a preloaded library may also have a `recv`.
-            by_file = (group.name for group in self.groups if group.objects.fullmatch(function.object))
-            return next(by_file, f"library {function.object}")
-        return next(
-            (each.name for each in self.groups if each.kernel == is_kernel and each.functions.fullmatch(function.name)),
-            "",
+@cache
+def group_of(function: Function) -> str:
+    """Return the part of the server that a function belongs to; empty if it belongs to its caller's."""
+    is_kernel = function.object == KERNEL
+    if is_kernel or is_servers(function) or _COMMON.fullmatch(function.object):
+        fitting = (
+            each.name for each in _GROUPS if each.kernel == is_kernel and each.functions.fullmatch(function.name)
         )
+        return next(fitting, "")
+    # By file, not by function: a preloaded library may also have a `recv`.
+    by_file = (each.name for each in _GROUPS if each.objects.fullmatch(function.object))
+    return next(by_file, f"library {function.object}")
 
-    def family_of(self, group: str) -> str:
-        """Return the DBA's word for a group, or its own name."""
-        return next((each.family for each in self.groups if each.name == group), group)
+
+def family_of(group: str) -> str:
+    """Return the DBA's word for a group, or its own name."""
+    return next((each.family for each in _GROUPS if each.name == group), group)
 
 
 @dataclass(frozen=True)
@@ -178,11 +172,11 @@ class Tree:
         return found
 
 
-def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
+def shown_name(function: Function) -> str:
     """Return a function's latest name, with its file unless that is the server (`memcpy (libc)`)."""
     if function.name == "[unknown]":
         return NAMELESS
-    name = renamed.get(function.name, function.name)
+    name = RENAMED.get(function.name, function.name)
     if is_servers(function):
         return name
     return f"{name} ({_SO.sub('', function.object).strip('[]')})"
@@ -202,7 +196,6 @@ def is_servers(function: Function) -> bool:
 
 
 def tree_of(profiles: Sequence[Profile]) -> Tree:
-    subsystems = Subsystems.load()
     names: dict[str, int] = {}
     nodes: dict[tuple[int, int], int] = {}
     groups: list[str] = []
@@ -210,8 +203,8 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
     node_names: list[str] = []
     cells: dict[tuple[int, int], float] = {}
     for epoch, profile in enumerate(profiles):
-        shown = [shown_name(each, subsystems.renamed) for each in profile.functions]
-        own_groups = [subsystems.group_of(each) for each in profile.functions]
+        shown = [shown_name(each) for each in profile.functions]
+        own_groups = [group_of(each) for each in profile.functions]
         places: list[int] = []
         for parent, call, count in zip(profile.parents, profile.calls, profile.counts, strict=True):
             above = places[parent] if parent >= 0 else -1

@@ -13,8 +13,8 @@ from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, StatementPlans
 from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference
 from bakeoff.report import numbers
-from bakeoff.report.context import Context, Place, Records, SectionSource
-from bakeoff.report.view import Column, Fold, Prose, Record, Section, Table, Value, identifier, step_rows
+from bakeoff.report.context import Context, Place, SectionSource
+from bakeoff.report.view import Column, Fold, Prose, RecordList, Section, Table, Value, identifier, step_rows
 from bakeoff.stats.model import Estimate
 from bakeoff.units import format_bytes, format_ns, shortened
 
@@ -84,7 +84,7 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
         Column("95% interval", lambda row: _both(row[1]) and row[1].estimate.interval, numbers.interval),
         Column("it is", lambda row: row[1].word),
         Column("explains", lambda row: _explains(row[1])),
-        group=lambda row: context.titled(row[0]),
+        group=lambda row: context.titled(row[0].cell, row[0].contender),
         group_title="cell",
         note="Per event, over all epochs; more or less after correction over all counters. CPU and waiting explain the "
         "measured share of the difference in time; for counts it is an upper bound (≤). All counters: --format json."
@@ -182,7 +182,8 @@ def plans_section(context: Context) -> Section | None:
     epochs = explained.recorded(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
     by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
     parts: list[Section | Prose | None] = [*explained.notes(PLANS)]
-    for cell, baseline, contender in explained.pairs:
+    for pair in explained.pairs:
+        cell, baseline, contender = pair
         found = [cells[cell] for cells in by_cell if cell in cells]
         arms = {baseline, contender}
         known = [each for each in found if all(arms <= own.plans.keys() for own in each.statements.values())]
@@ -193,7 +194,7 @@ def plans_section(context: Context) -> Section | None:
         left = len(recorded) - len(statements)
         unexplained = f" One server cannot explain {numbers.counted(left, 'statement')}." if left else ""
         other = [each for each in statements if _differ(each, baseline, contender)]
-        where = _where(context, cell, baseline, contender)
+        where = flame.title_of(context, pair)
         if not other:
             same = f" {numbers.counted(len(statements), 'statement')}, no plan differs." if statements else ""
             if same or unexplained:
@@ -244,7 +245,7 @@ def waits_section(context: Context) -> Section | None:
 
 
 def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> list[Table | Fold | Prose | None]:
-    where = _where(context, *pair)
+    where = flame.title_of(context, pair)
     if not found:
         return [Prose(text=f"{where}: no waits.")]
 
@@ -288,17 +289,11 @@ def _ratio(ratio: Estimate | str) -> Value:
     return Value(text=numbers.ratio_of(ratio), sub=numbers.interval(ratio.interval))
 
 
-def _where(context: Context, cell: str, baseline: str, contender: str) -> str:
-    labels = [] if baseline == context.analysis.baseline else [context.labels[baseline]]
-    labels += [context.labels[contender]] if labels or len(context.analysis.contenders) > 1 else []
-    return ", ".join([context.cell_title(cell), *reversed(labels)])
-
-
 # ---- records --------------------------------------------------------------------------------------------------------
 
 
-def records(context: Context) -> tuple[Record, ...]:
-    return tuple(
+def records(context: Context) -> RecordList:
+    rows = tuple(
         {
             "cell": each.cell,
             "contender": context.labels[each.contender],
@@ -317,6 +312,7 @@ def records(context: Context) -> tuple[Record, ...]:
         for each in context.once(Explained).explanations
         for cost in each.costs
     )
+    return RecordList(name="costs", rows=rows)
 
 
-SECTIONS = (SectionSource(Place.CAUSES, why_section, records=Records("costs", records)),)
+SECTIONS = (SectionSource(Place.CAUSES, why_section, records=records),)

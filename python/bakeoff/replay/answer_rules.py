@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Literal
 
+from pydantic import ConfigDict
+
 from bakeoff.stats.model import Frozen
 
 DifferenceKind = Literal["errors", "rows", "order", "affected", "warnings", "columns"]
@@ -394,12 +396,13 @@ class Compared(Frozen):
 class DigestAnswers(Frozen):
     """What the pass found for one digest. `plans` are of an execution whose plans differ, if there is one."""
 
+    model_config = ConfigDict(extra="ignore")  # older files also have `handlers`
+
     text: str
     volatile: tuple[str, ...] = ()
     compared: dict[str, Compared] = {}
     plans: dict[str, tuple[str, ...]] = {}
     rows_examined: dict[str, int] = {}
-    handlers: dict[str, dict[str, int]] = {}
 
 
 class Answers(Frozen):
@@ -431,7 +434,7 @@ def merged(first: Answers, second: Answers) -> Answers:
         if ours:
             both = {
                 part: {**getattr(theirs, part), **getattr(ours, part)}
-                for part in ("compared", "plans", "rows_examined", "handlers")
+                for part in ("compared", "plans", "rows_examined")
             }
             digests[name] = ours.model_copy(update=both)
         else:

@@ -44,7 +44,6 @@ READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
 SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
 # Text of the digests that a capture lumps together. They may have volatile functions.
 _OTHERS = "(other statements)"
-_READ_HANDLERS = [f"Handler_read_{name}" for name in ("first", "key", "last", "next", "prev", "rnd", "rnd_next")]
 
 
 def first_word(text: str) -> str:
@@ -63,7 +62,7 @@ class _Digest:
     examples: dict[str, dict[str, tuple[str, str]]] = field(default_factory=lambda: defaultdict(dict))
     other_plan: set[str] = field(default_factory=set)
     plans: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    handlers: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    rows_examined: Counter[str] = field(default_factory=Counter)
 
     @property
     def first_word(self) -> str:
@@ -169,7 +168,7 @@ class AnswersPass:
             self._compare_plans(event, sql, digest)
         in_transaction = any(each.in_transaction(event) for each in self._arms.values())
         replies = {
-            arm: self._examined(arm, event, sql, digest) if explain else sessions.run(event, sql)
+            arm: sessions.examined(event, sql, digest.rows_examined, arm) if explain else sessions.run(event, sql)
             for arm, sessions in self._arms.items()
         }
         digest.executed += 1
@@ -204,11 +203,6 @@ class AnswersPass:
         if not shape.longer:
             return None
         return self._arms[self._baseline].run(event, shape.longer), self._arms[arm].run(event, shape.longer)
-
-    def _examined(self, arm: str, event: Event, sql: bytes, digest: _Digest) -> Reply:
-        reply, grown = self._arms[arm].examined(event, sql)
-        digest.handlers[arm].update(grown)
-        return reply
 
     def _compare_plans(self, event: Event, sql: bytes, digest: _Digest) -> None:
         plans: dict[str, tuple[Step, ...]] = {arm: each.explain(event, sql) for arm, each in self._arms.items()}
@@ -248,14 +242,10 @@ class AnswersPass:
             ours, theirs = (answers.get(table, {}).get("rows") for answers in (base, other))
             if (table in base) != (table in other):
                 yield table, "missing on one of them"
-            elif ours is theirs is None:
-                yield table, "not compared"
-            elif ours is None or theirs is None or ours.columns != theirs.columns:
-                yield table, "checksum only: of a type that can be compared on one of them alone, such as JSON"
-            elif ours.answer != theirs.answer:
+            elif ours and theirs and ours.columns == theirs.columns and ours.answer != theirs.answer:
                 yield table, f"{ours.answer}; {theirs.answer}"
             else:
-                yield table, "checksum only: times, floats, or another way to compute it"
+                yield table, "checksum only: times, floats, JSON, or another way to compute it"
 
     def _document(self, digest: _Digest) -> DigestAnswers:
         return DigestAnswers(
@@ -273,16 +263,8 @@ class AnswersPass:
                 for arm in self._contenders
             },
             plans=digest.plans,
-            rows_examined={arm: _rows_read(counts) for arm, counts in digest.handlers.items()},
-            handlers={
-                arm: {name.removeprefix("Handler_"): value for name, value in counts.items() if value}
-                for arm, counts in digest.handlers.items()
-            },
+            rows_examined=dict(digest.rows_examined),
         )
-
-
-def _rows_read(handlers: Mapping[str, int]) -> int:
-    return sum(handlers.get(name, 0) for name in _READ_HANDLERS)
 
 
 # ---- plans of a log --------------------------------------------------------------------------------------------------
@@ -333,7 +315,7 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
             shown, differs = plans, other
         if reads and "writes" not in event:
             for arm, each in sessions.items():
-                rows[arm] += _rows_read(each.examined(event, sql)[1])
+                each.examined(event, sql, rows, arm)
     steps_shown = [step for steps in shown.values() for step in steps]
     if not shown or (steps_shown and not any(step.table for step in steps_shown)):
         return None

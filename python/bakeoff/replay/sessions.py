@@ -8,7 +8,7 @@ import contextlib
 import json
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -112,6 +112,7 @@ Event = Mapping[str, Any]
 
 STATEMENT_LIMIT_S = 10.0  # a statement that takes longer is ended and not compared
 TOO_LONG = 2013  # error number of a statement that was ended by the limit: the connection is lost
+_READ_HANDLERS = [b"Handler_read_" + name for name in b"first key last next prev rnd rnd_next".split()]
 _SESSIONS_MAX = 100  # per server; `max_connections` is at least 151
 _ROWS_AT_ONCE = 1000
 _IN_TRANSACTION = 1  # bit of the server's status
@@ -201,19 +202,17 @@ class Sessions:
                 parts = key_parts_of(json.loads(next(iter(document[0].values())) or b""))
         return steps_of(rows, parts)
 
-    def examined(self, event: Event, sql: bytes) -> tuple[Reply, dict[str, int]]:
-        """Run a statement between two readings of the handler counters, and subtract what a reading itself adds."""
-        idle, before = self.handlers(event), self.handlers(event)
+    def examined(self, event: Event, sql: bytes, rows: Counter[str], name: str) -> Reply:
+        """Run a statement, and add the rows that it read to `rows[name]`."""
+        idle, before = self._rows_read(event), self._rows_read(event)
         reply = self.run(event, sql)
-        grown = {}
-        for name, value in self.handlers(event).items():
-            own = value - before.get(name, 0) - (before.get(name, 0) - idle.get(name, 0))
-            grown[name] = max(0, own)
-        return reply, grown
+        # A reading adds to the counters, too.
+        rows[name] += max(0, self._rows_read(event) - before - (before - idle))
+        return reply
 
-    def handlers(self, event: Event) -> dict[str, int]:
-        rows = self._table(event, b"SHOW SESSION STATUS LIKE 'Handler%'")
-        return {(name or b"").decode(): int(value or 0) for name, value in (tuple(row.values()) for row in rows)}
+    def _rows_read(self, event: Event) -> int:
+        counters = (tuple(row.values()) for row in self._table(event, b"SHOW SESSION STATUS LIKE 'Handler_read%'"))
+        return sum(int(value or 0) for name, value in counters if name in _READ_HANDLERS)
 
     def _table(self, event: Event, sql: bytes) -> list[dict[str, bytes | None]]:
         reply = self.run(event, sql)

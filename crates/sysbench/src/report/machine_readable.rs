@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Queue, percentile_ms};
 use crate::Build;
-use crate::run::{Ending, Outcome};
 use crate::run_options::{Percentile, RunOptions};
 use crate::session::SysbenchSession;
 use crate::stats::Delta;
+use crate::test::{Ending, Outcome};
 
 pub(crate) fn result(
     test: &str,

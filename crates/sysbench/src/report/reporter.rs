@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::machine_readable::{self, OutputFile};
 use super::{Queue, cumulative_statistics, interval, statistics};
-use crate::run::Run;
 use crate::run_options::RunOptions;
 use crate::stats::{Delta, Snapshot, Span};
-use crate::test::Test;
+use crate::test::{Run, Test};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
