@@ -221,7 +221,7 @@ class Pool(pool_module.ServerPool):
 
     def __init__(self, root, monkeypatch):
         super().__init__(root)
-        self._token, self.runtime, self.work = "token", root / "runtime", root / "work"
+        self.runtime, self.work = root / "runtime", root / "work"
         for folder in (self.runtime, self.work):
             folder.mkdir()
         monkeypatch.setattr(pool_module, "clone_template", lambda _found, _options, datadir, _progress: datadir.mkdir())

@@ -173,15 +173,6 @@ def test_compressed_rows_need_pages_of_at_most_16k():
         settings("mysql", "8.0.15", ",innodb_page_size=32k", data=data)
 
 
-def test_pages_are_compressed_in_each_familys_words():
-    """A study writes MySQL's for a server whose family is not known before it is installed."""
-    assert settings("mysql", "8.0.15", data=Data(table_options="COMPRESSION='lz4'")).options
-    with pytest.raises(SpecError, match=r"is MariaDB, .* not know COMPRESSION='lz4'\. .*_compression_algorithm: lz4"):
-        settings("mariadb", "11.4.5", data=Data(table_options="ROW_FORMAT=DYNAMIC COMPRESSION='lz4'"))
-    written = ",innodb_compression_algorithm=lz4"
-    assert settings("mariadb", "11.4.5", written, data=Data(table_options="PAGE_COMPRESSED=1")).options
-
-
 @pytest.mark.parametrize(
     ("flavour", "version", "collation"),
     [

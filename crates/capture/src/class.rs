@@ -10,7 +10,7 @@ use bakeoff_wire::dialect::{Dialect, MultiByte};
 
 use crate::event::number;
 use crate::keywords;
-use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_word, unquoted};
+use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_one_of, is_word, unquoted};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -54,58 +54,46 @@ const COMMITTING: [&str; 14] = [
     "RESET", "INSTALL", "UNINSTALL",
 ];
 
+const EFFECTS: [(&str, Effect); 10] = [
+    ("BEGIN", Effect::Begin),
+    ("START TRANSACTION", Effect::Begin),
+    ("XA START", Effect::Begin),
+    ("XA BEGIN", Effect::Begin),
+    ("LOCK", Effect::Lock),
+    ("UNLOCK", Effect::Unlock),
+    ("COMMIT", Effect::End),
+    ("ROLLBACK", Effect::End),
+    ("XA COMMIT", Effect::End),
+    ("XA ROLLBACK", Effect::End),
+];
+
 pub fn effect(sql: &[u8]) -> Effect {
     let first: Vec<Part> = code_tokens(sql)
         .take(5)
         .map(|token| Part { kind: token.kind, text: &sql[token.start..token.end], end: token.end, version: None })
         .collect();
-    let second = |words: &[&str]| is_any(&first, 1, words);
-    if is(&first, 0, "BEGIN")
-        || is(&first, 0, "START") && second(&["TRANSACTION"])
-        || is(&first, 0, "XA") && second(&["START", "BEGIN"])
-    {
-        return Effect::Begin;
+    let begins_with = |words: &str| words.split(' ').enumerate().all(|(at, word)| is(&first, at, word));
+    let says = |word: &str| (1..first.len()).any(|at| is(&first, at, word));
+    match EFFECTS.iter().find(|(words, _)| begins_with(words)) {
+        Some((_, Effect::End)) if says("TO") => Effect::Inside,
+        Some((_, Effect::End)) if says("CHAIN") && !says("NO") => Effect::Chain,
+        Some((_, effect)) => *effect,
+        None if is_any(&first, 0, &COMMITTING) && !is(&first, 1, "TEMPORARY") => Effect::Commits,
+        None => Effect::Inside,
     }
-    if is(&first, 0, "LOCK") {
-        return Effect::Lock;
-    }
-    if is(&first, 0, "UNLOCK") {
-        return Effect::Unlock;
-    }
-    if is_any(&first, 0, &["COMMIT", "ROLLBACK"]) {
-        let says = |word: &str| (1..first.len()).any(|at| is(&first, at, word));
-        return match (says("TO"), says("CHAIN") && !says("NO")) {
-            (true, _) => Effect::Inside,
-            (_, true) => Effect::Chain,
-            _ => Effect::End,
-        };
-    }
-    if is(&first, 0, "XA") && second(&["COMMIT", "ROLLBACK"]) {
-        return Effect::End;
-    }
-    if is_any(&first, 0, &COMMITTING) && !second(&["TEMPORARY"]) {
-        return Effect::Commits;
-    }
-    Effect::Inside
 }
 
-/// Returns the schema of `USE name`. The client's own command also takes names like `my-db` without quotes, up to a
-/// space or a `;`.
+/// Returns the schema of `USE name`.
 pub fn used_schema(sql: &[u8], dialect: Dialect) -> Option<Cow<'_, [u8]>> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "USE") {
         return None;
     }
     let name = tokens.next()?;
+    let text = &sql[name.start..name.end];
     match name.kind {
-        Kind::Quoted | Kind::Text => Some(unquoted(&sql[name.start..name.end], dialect.multi_byte)),
-        Kind::Word | Kind::Number => {
-            let mut end = name.end;
-            while let Some(part) = tokens.next().filter(|part| part.start == end && sql[end] != b';') {
-                end = part.end;
-            }
-            Some(Cow::Borrowed(&sql[name.start..end]))
-        }
+        Kind::Quoted | Kind::Text => Some(unquoted(text, dialect.multi_byte)),
+        Kind::Word | Kind::Number => Some(Cow::Borrowed(text)),
         _ => None,
     }
 }
@@ -134,12 +122,9 @@ struct Part<'a> {
 pub fn class(sql: &[u8]) -> Class {
     let mut class = None;
     for dialect in dialects(sql) {
-        let found = class_in(sql, Lexer::in_dialect(sql, dialect));
-        // The server refuses a statement with an open quote.
-        match found.class {
-            _ if found.cut => {}
-            write @ Class::Write(_) => return write,
-            other => class = class.or(Some(other)),
+        match class_in(sql, Lexer::in_dialect(sql, dialect)) {
+            Some(write @ Class::Write(_)) => return write,
+            other => class = class.or(other),
         }
     }
     class.unwrap_or(Class::Write("cut"))
@@ -160,12 +145,8 @@ fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
     })
 }
 
-struct Found {
-    class: Class,
-    cut: bool,
-}
-
-fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
+/// Returns None if a text or comment does not end: the server refuses such a statement.
+fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Option<Class> {
     let mut parts: Vec<Part> = Vec::new();
     let mut version = None;
     let mut doubt = None;
@@ -200,8 +181,7 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
         cut = false;
         doubt = Some("several statements");
     }
-    let class = doubt.map_or_else(|| class_of_versions(&parts), Class::Write);
-    Found { class, cut }
+    (!cut).then(|| doubt.map_or_else(|| class_of_versions(&parts), Class::Write))
 }
 
 /// Whether MySQL and MariaDB read a comment differently: `/*M!`, a version of six digits, or one that no server has.
@@ -246,8 +226,7 @@ const CLOCK: [&str; 12] = [
 ];
 
 fn uses_clock(sql: &[u8]) -> bool {
-    let is_clock = |text: &[u8]| CLOCK.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
-    Lexer::new(sql).any(|token| token.kind == Kind::Word && is_clock(&sql[token.start..token.end]))
+    Lexer::new(sql).any(|token| token.kind == Kind::Word && is_one_of(&sql[token.start..token.end], &CLOCK))
 }
 
 fn class_of(parts: &[Part]) -> Class {
@@ -270,17 +249,12 @@ fn class_of(parts: &[Part]) -> Class {
 }
 
 fn is_of_session(parts: &[Part]) -> bool {
-    if is(parts, 0, "USE") {
-        return parts.len() == 2;
-    }
     // BEGIN NOT ATOMIC is a compound statement of MariaDB.
-    if is(parts, 0, "BEGIN") {
-        return parts.len() == 1 || parts.len() == 2 && is(parts, 1, "WORK");
-    }
-    if is(parts, 0, "START") {
-        return is(parts, 1, "TRANSACTION");
-    }
-    is_any(parts, 0, &["COMMIT", "ROLLBACK", "SAVEPOINT"]) || is(parts, 0, "RELEASE") && is(parts, 1, "SAVEPOINT")
+    is(parts, 0, "BEGIN") && (parts.len() == 1 || parts.len() == 2 && is(parts, 1, "WORK"))
+        || is(parts, 0, "USE") && parts.len() == 2
+        || is(parts, 0, "START") && is(parts, 1, "TRANSACTION")
+        || is(parts, 0, "RELEASE") && is(parts, 1, "SAVEPOINT")
+        || is_any(parts, 0, &["COMMIT", "ROLLBACK", "SAVEPOINT"])
 }
 
 /// Classifies a `SET`: session and user variables, names and the session's transactions are its own, global variables not.
@@ -352,17 +326,15 @@ fn call_of(parts: &[Part], at: usize, qualified: bool, call: bool) -> Option<&'s
 }
 
 fn word_of(parts: &[Part], at: usize, call: bool, verbs: bool) -> Option<&'static str> {
-    if is(parts, at, "FOR") {
-        if is(parts, at + 1, "UPDATE") {
-            return Some("FOR UPDATE");
-        }
-        return is(parts, at + 1, "SHARE").then_some("FOR SHARE");
-    }
-    if is(parts, at, "LOCK") && is(parts, at + 1, "IN") {
-        return Some("LOCK IN SHARE MODE");
-    }
-    if is(parts, at, "NEXT") && is(parts, at + 1, "VALUE") {
-        return Some("NEXTVAL");
+    const PAIRS: [(&str, &str, &str); 4] = [
+        ("FOR", "UPDATE", "FOR UPDATE"),
+        ("FOR", "SHARE", "FOR SHARE"),
+        ("LOCK", "IN", "LOCK IN SHARE MODE"),
+        ("NEXT", "VALUE", "NEXTVAL"),
+    ];
+    let pair = PAIRS.iter().find(|(word, next, _)| is(parts, at, word) && is(parts, at + 1, next));
+    if let Some((_, _, why)) = pair {
+        return Some(why);
     }
     if !verbs {
         return None;
@@ -374,6 +346,47 @@ fn word_of(parts: &[Part], at: usize, call: bool, verbs: bool) -> Option<&'stati
     ["INSERT", "REPLACE", "UPDATE", "DELETE", "CALL", "LOAD", "PROCEDURE"]
         .into_iter()
         .find(|word| is(parts, at, word) && !call)
+}
+
+/// Follows the transactions of a captured connection, for the replay and for the front end's plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TransactionState {
+    open: bool,
+    explicit: bool,
+    locked: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    pub ends_before: bool,
+    pub stays: bool,
+}
+
+impl TransactionState {
+    pub fn is_open(self) -> bool {
+        self.open
+    }
+
+    pub fn step(&mut self, statement: Statement, autocommit: bool) -> Step {
+        let Statement { class, effect, .. } = statement;
+        let implicit = self.open && !self.explicit;
+        let locked = self.locked && effect != Effect::Begin;
+        let ends_before = matches!(effect, Effect::Begin | Effect::Lock) || implicit && autocommit && !locked;
+        self.open &= !ends_before;
+        let stays = match effect {
+            Effect::Begin | Effect::Chain | Effect::Lock => true,
+            Effect::Unlock => self.open && !locked,
+            Effect::End | Effect::Commits => locked,
+            Effect::Inside => self.open || !autocommit && class != Class::Session,
+        };
+        self.locked = stays && (locked || effect == Effect::Lock);
+        if stays {
+            self.explicit |= matches!(effect, Effect::Begin | Effect::Chain | Effect::Lock);
+            self.explicit &= self.open || effect != Effect::Inside;
+        }
+        self.open = stays;
+        Step { ends_before, stays }
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,11 @@ use crate::facts::{Facts, Watch};
 use crate::keywords::{self, Id, NAMED, SYMBOLS, SYMBOLS_FROM, symbol};
 use crate::lexer::{Kind, Lexer, Token, ending_texts, unquoted};
 
+/// The digest's own tokens from [`VALUE`] on.
+#[rustfmt::skip]
+const OWN: [&str; 10] = [
+    "?", "?, ...", "(?)", "(?) /* , ... */", "(...)", "(...) /* , ... */", "IN (...)", "(_charset)", "/*+", "*/",
+];
 const VALUE: Id = 300;
 const VALUES: Id = 301;
 const ROW_OF_ONE: Id = 302;
@@ -16,19 +21,14 @@ const ROWS_OF_ONE: Id = 303;
 const ROW: Id = 304;
 const ROWS: Id = 305;
 const IN_LIST: Id = 306;
-const IDENT: Id = 307;
-const CHARSET: Id = 308;
-const HINT_BEGIN: Id = 309;
-const HINT_END: Id = 310;
+const CHARSET: Id = 307;
+const HINT_BEGIN: Id = 308;
+const HINT_END: Id = 309;
+const IDENT: Id = 310;
 const HINT_NAME: Id = 311;
 const NONE: Id = 0;
 
-const CHARSETS: &[&str] = &[
-    "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
-    "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
-    "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis",
-    "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
-];
+const CHARSETS: &str = include_str!("charsets.txt");
 
 #[derive(Debug, Default)]
 pub struct Digester {
@@ -199,7 +199,8 @@ const PLUS: Id = b'+' as Id;
 const MINUS: Id = b'-' as Id;
 
 fn is_charset(word: &[u8]) -> bool {
-    word.first() == Some(&b'_') && CHARSETS.iter().any(|name| word[1..].eq_ignore_ascii_case(name.as_bytes()))
+    word.first() == Some(&b'_')
+        && CHARSETS.split_whitespace().any(|name| word[1..].eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// Whether an expression follows this token, so that `+` and `-` are signs.
@@ -240,17 +241,8 @@ pub fn text_of(key: &[u8]) -> String {
                 text.push_str(&String::from_utf8_lossy(name));
                 text.push_str(quote);
             }
-            VALUE => text.push('?'),
-            VALUES => text.push_str("?, ..."),
-            ROW_OF_ONE => text.push_str("(?)"),
-            ROWS_OF_ONE => text.push_str("(?) /* , ... */"),
-            ROW => text.push_str("(...)"),
-            ROWS => text.push_str("(...) /* , ... */"),
-            IN_LIST => text.push_str("IN (...)"),
-            CHARSET => text.push_str("(_charset)"),
-            HINT_BEGIN => text.push_str("/*+"),
-            HINT_END => text.push_str("*/"),
             _ if id >= keywords::FIRST => text.push_str(keywords::text(id)),
+            VALUE..IDENT => text.push_str(OWN[usize::from(id - VALUE)]),
             _ if id >= SYMBOLS_FROM => text.push_str(SYMBOLS[usize::from(id - SYMBOLS_FROM) % SYMBOLS.len()]),
             _ => text.push(char::from(u8::try_from(id).unwrap_or(b'?'))),
         }

@@ -102,7 +102,7 @@ impl Event {
 
 pub trait Sink {
     fn event(&mut self, event: &mut Event);
-    fn skipped(&mut self, bytes: u64);
+    fn skipped(&mut self, _bytes: u64) {}
 }
 
 pub trait LogReader {

@@ -3,99 +3,55 @@
 
 use std::sync::LazyLock;
 
+use rustc_hash::FxHashMap;
+
 pub(crate) type Id = u16;
 
 /// The first keyword. Lower numbers are symbols and the digest's own tokens.
 pub(crate) const FIRST: Id = 512;
 
+/// Keywords, then `NAME(` for functions and `NAME=SAME` for synonyms.
 const WORDS: &str = include_str!("keywords.txt");
-
-const FUNCTIONS: &str = "ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT \
-    JSON_ARRAYAGG JSON_OBJECTAGG MAX MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP ST_COLLECT \
-    SUBDATE SUBSTR SUBSTRING SUM SYSDATE SYSTEM_USER TRIM VARIANCE VAR_POP VAR_SAMP";
-
-const SAME: &str = "ANY=SOME BIGINT=INT8 CHAR=CHARACTER COLUMNS=FIELDS CURRENT_DATE=CURDATE CURRENT_TIME=CURTIME \
-    CURRENT_TIMESTAMP=NOW DATABASE=SCHEMA DATABASES=SCHEMAS DAY=SQL_TSI_DAY DEC=DECIMAL DESCRIBE=EXPLAIN \
-    DISTINCT=DISTINCTROW DOUBLE=FLOAT8 FLOAT=FLOAT4 GEOMCOLLECTION=GEOMETRYCOLLECTION HOUR=SQL_TSI_HOUR INT=INTEGER \
-    INT1=TINYINT INT2=SMALLINT INT3=MIDDLEINT INT4=INTEGER IO_THREAD=RELAY_THREAD LOCALTIME=NOW LOCALTIMESTAMP=NOW \
-    MEDIUMINT=MIDDLEINT MID=SUBSTRING MINUTE=SQL_TSI_MINUTE MONTH=SQL_TSI_MONTH NDB=NDBCLUSTER QUARTER=SQL_TSI_QUARTER \
-    REGEXP=RLIKE SECOND=SQL_TSI_SECOND SESSION_USER=SYSTEM_USER SQL_TSI_WEEK=WEEK SQL_TSI_YEAR=YEAR STD=STDDEV_POP \
-    STDDEV=STDDEV_POP SUBSTR=SUBSTRING USER=SYSTEM_USER VARCHAR=VARCHARACTER VARIANCE=VAR_POP";
 
 const IN_HINTS: &str = "DUPSWEEDOUT FIRSTMATCH INTOEXISTS LOOSESCAN MATERIALIZATION";
 
-const SLOTS: usize = 4096;
-
 struct Word {
-    text: &'static str,
     id: Id,
     function: bool,
 }
 
 struct Table {
-    words: Vec<Word>,
-    slots: Vec<u16>,
+    texts: Vec<&'static str>,
+    words: FxHashMap<&'static [u8], Word>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
-
-impl Table {
-    fn new() -> Self {
-        let mut table = Self { words: Vec::new(), slots: vec![0; SLOTS] };
-        let plain = WORDS.split_whitespace().chain(IN_HINTS.split_whitespace());
-        let named = plain.map(|word| (word, false)).chain(FUNCTIONS.split_whitespace().map(|word| (word, true)));
-        for (text, function) in named {
-            if table.find(text.as_bytes()).is_none() {
-                let id = FIRST + u16::try_from(table.words.len()).unwrap_or(u16::MAX);
-                table.words.push(Word { text, id, function });
-                let mut slot = slot_of(text.as_bytes());
-                while table.slots[slot] != 0 {
-                    slot = (slot + 1) % SLOTS;
-                }
-                table.slots[slot] = u16::try_from(table.words.len()).unwrap_or(0);
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let (mut texts, mut words) = (Vec::new(), FxHashMap::default());
+    for entry in WORDS.split_whitespace().chain(IN_HINTS.split_whitespace()) {
+        if let Some((word, same)) = entry.split_once('=') {
+            let same: Option<Id> = words.get(same.as_bytes()).map(|same: &Word| same.id);
+            if let (Some(word), Some(id)) = (words.get_mut(word.as_bytes()), same) {
+                word.id = id;
             }
+            continue;
         }
-        for (word, printed) in SAME.split_whitespace().filter_map(|pair| pair.split_once('=')) {
-            if let (Some(word), Some(printed)) = (table.find(word.as_bytes()), table.find(printed.as_bytes())) {
-                table.words[word].id = table.words[printed].id;
-            }
-        }
-        table
+        let text = entry.trim_end_matches('(');
+        words.entry(text.as_bytes()).or_insert_with(|| {
+            texts.push(text);
+            Word { id: FIRST - 1 + texts.len() as Id, function: text != entry }
+        });
     }
-
-    fn find(&self, upper: &[u8]) -> Option<usize> {
-        let mut slot = slot_of(upper);
-        loop {
-            let index = usize::from(self.slots[slot].checked_sub(1)?);
-            if self.words[index].text.as_bytes() == upper {
-                return Some(index);
-            }
-            slot = (slot + 1) % SLOTS;
-        }
-    }
-}
-
-fn slot_of(upper: &[u8]) -> usize {
-    let mut first = [0_u8; 8];
-    let len = upper.len().min(8);
-    first[..len].copy_from_slice(&upper[..len]);
-    let last = upper.last().copied().unwrap_or(0);
-    let mixed =
-        (u64::from_le_bytes(first) ^ (u64::from(last) << 33) ^ upper.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    usize::try_from(mixed >> 52).unwrap_or(0)
-}
+    Table { texts, words }
+});
 
 const LONGEST: usize = 40;
 
 pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
-    if word.len() < 2 || word.len() > LONGEST {
-        return None;
-    }
     let mut upper = [0_u8; LONGEST];
-    let upper = &mut upper[..word.len()];
+    let upper = upper.get_mut(..word.len())?;
     upper.copy_from_slice(word);
     upper.make_ascii_uppercase();
-    let found = &TABLE.words[TABLE.find(upper)?];
+    let found = TABLE.words.get(&*upper)?;
     (!found.function || before_parenthesis).then_some(found.id)
 }
 
@@ -104,7 +60,7 @@ fn id(word: &str) -> Id {
 }
 
 pub(crate) fn text(id: Id) -> &'static str {
-    TABLE.words.get(usize::from(id.saturating_sub(FIRST))).map_or("", |word| word.text)
+    TABLE.texts.get(usize::from(id.saturating_sub(FIRST))).copied().unwrap_or_default()
 }
 
 pub(crate) const SYMBOLS_FROM: Id = 256;

@@ -24,15 +24,12 @@ pub mod recorder;
 pub mod redact;
 pub mod session;
 pub mod slow_log;
-mod split;
 pub mod sql_file;
-mod transactions;
 
 pub use bakeoff_wire::dialect::{Dialect, MultiByte};
 pub use capture_file::{EventLine, Summary, read_summary};
-pub use class::{Class, Effect, Statement, class, effect, used_schema};
+pub use class::{Class, Effect, Statement, TransactionState, class, effect, used_schema};
 pub use facts::Facts;
 pub use input::{Error, ReadProgress};
 pub use logs::Format;
 pub use recorder::{CaptureJob, capture};
-pub use transactions::TransactionState;

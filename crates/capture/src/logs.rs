@@ -100,27 +100,21 @@ fn pass_on(line: &mut Vec<u8>, reader: &mut dyn LogReader, sink: &mut dyn Sink) 
     }
 }
 
-fn first_line(head: &[u8]) -> &[u8] {
-    &head[..memchr::memchr(b'\n', head).unwrap_or(head.len())]
-}
-
 fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(MARK).filter(|rest| begins_log(rest)).unwrap_or(line)
 }
 
 fn begins_log(head: &[u8]) -> bool {
-    let line = first_line(head);
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     is_file_header(line)
-        || slow_log::is_time_line(line)
-        || slow_log::is_user_line(line)
-        || slow_log::is_times_line(line)
+        || slow_log::is_head_line(line)
         || (!line.starts_with(b"\t") && general_log::prefix(line).is_some())
 }
 
 pub fn detect(head: &[u8]) -> Option<Format> {
     let mut header = false;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
-        if slow_log::is_user_line(line) || slow_log::is_times_line(line) || slow_log::is_time_line(line) {
+        if slow_log::is_head_line(line) {
             return Some(Format::Slow);
         }
         if general_log::prefix(line).is_some() {

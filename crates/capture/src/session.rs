@@ -7,23 +7,11 @@ use serde_json::value::RawValue;
 
 use crate::lexer::{Kind, Lexer, code_tokens, is_word};
 
-const COLLATION: &str = "collation_connection";
-
-const VARIABLES: [(&str, &str); 14] = [
-    ("sql_mode", "sql_mode"),
-    ("autocommit", "autocommit"),
-    ("time_zone", "time_zone"),
-    ("foreign_key_checks", "foreign_key_checks"),
-    ("unique_checks", "unique_checks"),
-    ("sql_select_limit", "sql_select_limit"),
-    ("sql_safe_updates", "sql_safe_updates"),
-    ("group_concat_max_len", "group_concat_max_len"),
-    ("character_set_client", "character_set_client"),
-    ("character_set_connection", "character_set_connection"),
-    ("character_set_results", "character_set_results"),
-    (COLLATION, COLLATION),
-    ("names", "names"),
-    ("character set", "character_set"),
+#[rustfmt::skip]
+const VARIABLES: [&str; 14] = [
+    "sql_mode", "autocommit", "time_zone", "foreign_key_checks", "unique_checks", "sql_select_limit",
+    "sql_safe_updates", "group_concat_max_len", "character_set_client", "character_set_connection",
+    "character_set_results", "collation_connection", "names", "character_set",
 ];
 
 /// SQL modes that include ANSI_QUOTES in MariaDB or any version of MySQL.
@@ -44,9 +32,7 @@ impl SessionState {
     pub fn from_json(json: Option<&RawValue>) -> Self {
         let read: BTreeMap<String, String> =
             json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default();
-        let known = |name: &str| VARIABLES.iter().find(|(_, key)| *key == name).map(|(_, key)| *key);
-        let values: BTreeMap<_, _> =
-            read.into_iter().filter_map(|(name, value)| Some((known(&name)?, value))).collect();
+        let values = read.into_iter().filter_map(|(name, value)| Some((known(&name)?, value))).collect();
         Self { dialect: dialect(&values), values, json: json.map(ToOwned::to_owned) }
     }
 
@@ -97,7 +83,7 @@ impl SessionState {
         if is(0, "charset") || (is(0, "character") || is(0, "char")) && is(1, "set") {
             let value = part.last().map(|(_, text)| plain(text));
             self.forget_charset();
-            return self.put("character set", value);
+            return self.put("character_set", value);
         }
         let Some(equals) = part.iter().position(|(_, text)| *text == b"=" || *text == b":=") else {
             return;
@@ -121,18 +107,22 @@ impl SessionState {
     }
 
     fn forget_charset(&mut self) {
-        self.values.retain(|name, _| *name != "names" && !name.starts_with("character_set") && *name != COLLATION);
+        self.values.retain(|name, _| {
+            *name != "names" && !name.starts_with("character_set") && *name != "collation_connection"
+        });
     }
 
     fn put(&mut self, name: &str, value: Option<String>) {
-        let Some((_, key)) = VARIABLES.iter().find(|(variable, _)| *variable == name) else {
-            return;
-        };
+        let Some(key) = known(name) else { return };
         match value {
             Some(value) => self.values.insert(key, value),
             None => self.values.remove(key),
         };
     }
+}
+
+fn known(name: &str) -> Option<&'static str> {
+    VARIABLES.into_iter().find(|known| *known == name)
 }
 
 /// Returns the dialect of these settings. If the character set is unknown, the one of NAMES counts, to which dumps return.

@@ -340,17 +340,22 @@ fn timestamp_us(text: &[u8]) -> Option<i64> {
     }
 }
 
+/// Whether a line has the form of one of a head.
+pub(crate) fn is_head_line(line: &[u8]) -> bool {
+    is_time_line(line) || is_user_line(line) || is_times_line(line)
+}
+
 /// `# Time: 150709 15:14:09` or `# Time: 2023-08-01T12:00:01.000123Z`.
-pub(crate) fn is_time_line(line: &[u8]) -> bool {
+fn is_time_line(line: &[u8]) -> bool {
     line.strip_prefix(b"# Time:").is_some_and(|text| moment(text.trim_ascii_start()).is_some())
 }
 
-pub(crate) fn is_user_line(line: &[u8]) -> bool {
+fn is_user_line(line: &[u8]) -> bool {
     line.starts_with(b"# User@Host:") && memchr::memmem::find(line, b"] @ ").is_some()
 }
 
 /// `# Query_time: 0.000228  Lock_time: 0.000114`, in any order, with other fields or not.
-pub(crate) fn is_times_line(line: &[u8]) -> bool {
+fn is_times_line(line: &[u8]) -> bool {
     line.strip_prefix(b"# ").is_some_and(|fields| {
         next_key(fields, 0).is_some_and(|key| key.begin == 0 && key.name != "Schema")
             && value_of(fields, "Query_time").is_some_and(|value| value.first().is_some_and(u8::is_ascii_digit))

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use bakeoff_wire::dialect::{Dialect, Opaque, code_comment, opening};
+use bakeoff_wire::dialect::{Opaque, code_comment, opening};
 
 use crate::class::used_schema;
 use crate::event::{Event, LogReader, STATEMENT_MAX, Sink};
@@ -21,7 +21,6 @@ pub struct SqlFile {
     delimiter: Vec<u8>,
     schema: Vec<u8>,
     session: SessionState,
-    dialect: Dialect,
     line: u64,
     limit: usize,
 }
@@ -37,7 +36,6 @@ impl Default for SqlFile {
             delimiter: b";".to_vec(),
             schema: Vec::new(),
             session: SessionState::default(),
-            dialect: Dialect::default(),
             line: 1,
             limit: STATEMENT_MAX,
         }
@@ -95,7 +93,7 @@ impl SqlFile {
     fn is_client_use(&self, line: &[u8]) -> bool {
         let plain = line.trim_ascii();
         let ends = |at: usize| plain[at] == b';' || self.delimiter_at(&plain[at..]).is_some();
-        used_schema(plain, self.dialect).is_some() && !(0..plain.len()).any(ends)
+        used_schema(plain, self.session.dialect()).is_some() && !(0..plain.len()).any(ends)
     }
 
     fn delimiter_at(&self, rest: &[u8]) -> Option<usize> {
@@ -108,7 +106,7 @@ impl SqlFile {
     /// Returns the length of what begins here: a mark, the rest of a quoted text or comment, or code up to the next of them.
     fn step(&mut self, rest: &[u8]) -> usize {
         if let Some(opaque) = self.inside {
-            let end = self.dialect.end_of(opaque, rest, 0);
+            let end = self.session.dialect().end_of(opaque, rest, 0);
             self.inside = self.inside.filter(|_| end.is_none());
             return end.unwrap_or(rest.len());
         }
@@ -127,19 +125,8 @@ impl SqlFile {
             return len;
         }
         let begins = |byte| b"'\"`/*#-\\".contains(&byte) || byte == self.delimiter[0];
-        let multi_byte = self.dialect.multi_byte;
+        let multi_byte = self.session.dialect().multi_byte;
         multi_byte.find(rest, multi_byte.character_bytes(rest).unwrap_or(1), begins).unwrap_or(rest.len())
-    }
-
-    /// Quotes the name of `USE my-db`, which the client runs itself but a server would refuse.
-    fn quote_used_schema(&mut self) {
-        let name = &self.schema;
-        let is_whole = |token: Token| token.kind == Kind::Word && token.end - token.start == name.len();
-        let second = Lexer::in_dialect(&self.event.sql, self.dialect).code().nth(1);
-        if !second.is_some_and(|token| token.kind == Kind::Quoted || is_whole(token)) {
-            let name = name.split(|byte| *byte == b'`').collect::<Vec<_>>().join(b"``".as_slice());
-            self.event.sql = [b"USE `", name.as_slice(), b"`"].concat();
-        }
     }
 
     fn end_statement(&mut self, sink: &mut dyn Sink) {
@@ -150,15 +137,13 @@ impl SqlFile {
         let kept = self.event.sql.trim_ascii_end().len();
         self.event.sql.truncate(kept);
         if !self.event.sql.is_empty() {
-            if let Some(name) = used_schema(&self.event.sql, self.dialect) {
+            if let Some(name) = used_schema(&self.event.sql, self.session.dialect()) {
                 self.schema = name.into_owned();
-                self.quote_used_schema();
             }
             self.event.connection = Some(1);
             self.event.schema.clone_from(&self.schema);
-            self.event.dialect = self.dialect;
+            self.event.dialect = self.session.dialect();
             self.session.set(&self.event.sql);
-            self.dialect = self.session.dialect();
             sink.event(&mut self.event);
         }
         self.event.clear();
@@ -209,8 +194,6 @@ impl Sink for Statements<'_> {
     fn event(&mut self, event: &mut Event) {
         self.ended = self.ended || !(self.see)(event);
     }
-
-    fn skipped(&mut self, _bytes: u64) {}
 }
 
 fn start_of_statement(sql: &[u8]) -> usize {

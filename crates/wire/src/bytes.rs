@@ -8,6 +8,14 @@ pub struct Malformed {
     pub why: &'static str,
 }
 
+macro_rules! integers {
+    ($($integer:ident)*) => {
+        $(pub(crate) fn $integer(&mut self) -> Result<$integer, Malformed> {
+            Ok($integer::from_le_bytes(self.array()?))
+        })*
+    };
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -32,50 +40,24 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        match self.rest.split_at_checked(length) {
-            Some((taken, rest)) => {
-                self.rest = rest;
-                Ok(taken)
-            }
-            None => Err(self.malformed("it is truncated")),
-        }
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or_else(|| self.malformed("it is truncated"))?;
+        self.rest = rest;
+        Ok(taken)
     }
 
     pub(crate) fn skip_byte(&mut self, expected: u8) -> bool {
-        match self.rest.split_first() {
-            Some((&byte, rest)) if byte == expected => {
-                self.rest = rest;
-                true
-            }
-            _ => false,
-        }
+        let skips = self.rest.first() == Some(&expected);
+        self.rest = &self.rest[usize::from(skips)..];
+        skips
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        match self.rest.split_first_chunk() {
-            Some((taken, rest)) => {
-                self.rest = rest;
-                Ok(*taken)
-            }
-            None => Err(self.malformed("it is truncated")),
-        }
+        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(|| self.malformed("it is truncated"))?;
+        self.rest = rest;
+        Ok(*taken)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
+    integers! { u8 u16 u32 u64 }
 
     pub(crate) fn lenenc(&mut self) -> Result<u64, Malformed> {
         match self.u8()? {
@@ -97,11 +79,8 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn nul_terminated(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = self
-            .rest
-            .iter()
-            .position(|&byte| byte == 0)
-            .ok_or_else(|| self.malformed("a string lacks its terminating NUL"))?;
+        let end = self.rest.iter().position(|&byte| byte == 0);
+        let length = end.ok_or_else(|| self.malformed("a string lacks its terminating NUL"))?;
         let string = self.take(length)?;
         self.take(1)?;
         Ok(string)
@@ -113,22 +92,14 @@ impl<'a> Reader<'a> {
 }
 
 pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
-    let bytes = value.to_le_bytes();
-    match value {
-        0..=0xfa => out.push(bytes[0]),
-        0xfb..=0xffff => {
-            out.push(0xfc);
-            out.extend_from_slice(&bytes[..2]);
-        }
-        0x1_0000..=0xff_ffff => {
-            out.push(0xfd);
-            out.extend_from_slice(&bytes[..3]);
-        }
-        _ => {
-            out.push(0xfe);
-            out.extend_from_slice(&bytes);
-        }
-    }
+    let (mark, length) = match value {
+        0..=0xfa => (None, 1),
+        0xfb..=0xffff => (Some(0xfc), 2),
+        0x1_0000..=0xff_ffff => (Some(0xfd), 3),
+        _ => (Some(0xfe), 8),
+    };
+    out.extend(mark);
+    out.extend_from_slice(&value.to_le_bytes()[..length]);
 }
 
 #[cfg(test)]

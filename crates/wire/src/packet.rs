@@ -1,5 +1,7 @@
 //! Packets: a 3-byte length, a sequence number and a payload. Payloads of 2^24 − 1 bytes or more span several packets.
 
+use std::borrow::Cow;
+
 use crate::bytes::Malformed;
 
 pub const HEADER_BYTES: usize = 4;
@@ -70,38 +72,24 @@ pub fn encode(out: &mut Vec<u8>, payload: &[u8], sequence: u8) -> u8 {
     finish(out, header_at, sequence)
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Payload<'a> {
-    /// The first packet's bytes: the whole payload unless `continued`.
-    pub(crate) first: &'a [u8],
-    pub(crate) continued: bool,
-    pub(crate) total_bytes: usize,
-}
-
-pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
-    let cut_off = Malformed { what: "packet", why: "it is truncated" };
-    let header = Header::decode(bytes).ok_or(cut_off)?;
-    let first = bytes.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes).ok_or(cut_off)?;
-    let mut total_bytes = HEADER_BYTES + header.payload_bytes;
-    let continued = header.payload_bytes == MAX_PAYLOAD_BYTES;
-    let mut more = continued;
-    while more {
-        let header = Header::decode(bytes.get(total_bytes..).unwrap_or_default()).ok_or(cut_off)?;
-        total_bytes += HEADER_BYTES + header.payload_bytes;
-        more = header.payload_bytes == MAX_PAYLOAD_BYTES;
-    }
-    if total_bytes > bytes.len() {
-        return Err(cut_off);
-    }
-    Ok(Payload { first, continued, total_bytes })
-}
-
-pub(crate) fn join(mut packets: &[u8], joined: &mut Vec<u8>) {
-    joined.clear();
-    while let Some(header) = Header::decode(packets) {
-        let end = (HEADER_BYTES + header.payload_bytes).min(packets.len());
-        joined.extend_from_slice(&packets[HEADER_BYTES..end]);
-        packets = &packets[end..];
+/// Returns the payload that begins here and the bytes of its packets with their headers.
+pub(crate) fn payload_at(bytes: &[u8]) -> Result<(Cow<'_, [u8]>, usize), Malformed> {
+    let truncated = Malformed { what: "packet", why: "it is truncated" };
+    let mut payload = Cow::default();
+    let mut end = 0;
+    loop {
+        let header = Header::decode(bytes.get(end..).unwrap_or_default()).ok_or(truncated)?;
+        let begin = end + HEADER_BYTES;
+        end = begin + header.payload_bytes;
+        let packet = bytes.get(begin..end).ok_or(truncated)?;
+        if begin == HEADER_BYTES {
+            payload = Cow::Borrowed(packet);
+        } else {
+            payload.to_mut().extend_from_slice(packet);
+        }
+        if header.payload_bytes < MAX_PAYLOAD_BYTES {
+            return Ok((payload, end));
+        }
     }
 }
 

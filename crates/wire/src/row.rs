@@ -1,10 +1,11 @@
 //! Parses rows and column definitions on demand. Binary values become the text that the text protocol would show.
 //! Floats are formatted like MySQL 5.7, 8.0 and MariaDB 10.11 do.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 
 use crate::bytes::{Malformed, Reader};
-use crate::packet::{join, payload_at};
+use crate::packet::payload_at;
 use crate::reply::ResultSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,6 @@ pub struct RowCursor {
     at: usize,
     rows_left: u64,
     formats: Vec<ColumnFormat>,
-    joined: Vec<u8>,
 }
 
 impl RowCursor {
@@ -52,20 +52,13 @@ impl RowCursor {
         if encoding == Encoding::Binary && self.formats.is_empty() {
             self.formats = formats(reply, &result)?;
         }
-        let packets = reply.get(self.at..).unwrap_or_default();
-        let payload = payload_at(packets)?;
-        let bytes = if payload.continued {
-            join(&packets[..payload.total_bytes], &mut self.joined);
-            self.joined.as_slice()
-        } else {
-            payload.first
-        };
+        let (payload, packet_bytes) = payload_at(reply.get(self.at..).unwrap_or_default())?;
         row.resize(result.columns as usize, None);
         match encoding {
-            Encoding::Text => text_row(bytes, row)?,
-            Encoding::Binary => binary_row(bytes, &self.formats, row)?,
+            Encoding::Text => text_row(&payload, row)?,
+            Encoding::Binary => binary_row(&payload, &self.formats, row)?,
         }
-        self.at += payload.total_bytes;
+        self.at += packet_bytes;
         self.rows_left -= 1;
         Ok(true)
     }
@@ -116,10 +109,11 @@ pub fn column_name<'a>(reply: &'a [u8], result: &ResultSet, index: u32) -> Optio
     }
     let mut at = result.columns_at;
     for _ in 0..index {
-        at += payload_at(reply.get(at..)?).ok()?.total_bytes;
+        at += payload_at(reply.get(at..)?).ok()?.1;
     }
-    let payload = payload_at(reply.get(at..)?).ok()?;
-    std::str::from_utf8(definition(payload.first).ok()?.0).ok()
+    let (payload, _) = payload_at(reply.get(at..)?).ok()?;
+    let Cow::Borrowed(payload) = payload else { return None };
+    std::str::from_utf8(definition(payload).ok()?.0).ok()
 }
 
 fn definition(payload: &[u8]) -> Result<(&[u8], ColumnFormat), Malformed> {
@@ -145,9 +139,9 @@ fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malfor
     let mut at = result.columns_at;
     (0..result.columns)
         .map(|_| {
-            let payload = payload_at(reply.get(at..).unwrap_or_default())?;
-            at += payload.total_bytes;
-            Ok(definition(payload.first)?.1)
+            let (payload, packet_bytes) = payload_at(reply.get(at..).unwrap_or_default())?;
+            at += packet_bytes;
+            Ok(definition(&payload)?.1)
         })
         .collect()
 }

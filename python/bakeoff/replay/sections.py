@@ -11,8 +11,8 @@ from bakeoff.replay.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared,
 from bakeoff.replay.capture_view import REASONS
 from bakeoff.replay.digests import EXECUTIONS_MIN, OTHER, DigestTimes, digest_times
 from bakeoff.report import numbers
-from bakeoff.report.context import Context, Place, Records, SectionSource
-from bakeoff.report.view import Code, Column, Prose, Record, Section, Status, Table, step_rows
+from bakeoff.report.context import Context, Place, SectionSource
+from bakeoff.report.view import Code, Column, Prose, Record, RecordList, Section, Status, Table, step_rows
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns
 
@@ -390,6 +390,6 @@ SECTIONS = (
         queries_section,
         findings=findings,
         statuses=different_work,
-        records=Records("queries", records, in_csv=True),
+        records=lambda context: RecordList(name="queries", rows=tuple(records(context)), in_csv=True),
     ),
 )

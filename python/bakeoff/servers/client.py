@@ -94,8 +94,6 @@ class StreamCursor(SSCursor):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Account:
-    """A user and its password, which is kept in memory only."""
-
     user: str
     password: str = field(default="", repr=False)
 
@@ -224,12 +222,7 @@ def _require_tls(cursor: pymysql.cursors.Cursor, host: str) -> None:
 
 
 class RemoteServer(Server):
-    """A running server, by URL: never started, stopped or reconfigured.
-
-    Args:
-        password: None takes MYSQL_PWD, then `[client]` of ~/.my.cnf.
-        encrypted: require TLS even if the server has only versions of it that are too old for this machine.
-    """
+    """A running server, by URL. `password` None takes MYSQL_PWD or ~/.my.cnf; `encrypted` requires TLS."""
 
     def __init__(
         self, spec: ServerSpec, name: str = "", password: str | None = None, *, encrypted: bool = False

@@ -61,7 +61,6 @@ class Asked:
 
 
 def server_groups(family: str, version: Version) -> frozenset[str]:
-    """Return the groups of a my.cnf that a server reads, also those of its series (`mysqld-8.0`)."""
     programs, groups = ["mysqld"], {"server"}
     if family == "mariadb":
         programs += ["mariadb", "mariadbd"]
@@ -102,7 +101,6 @@ def write_cnf(options: Mapping[str, str], remark: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Quote a value so that `spec.cnf_lines.parse_option` reads it back."""
     value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     if not re.search(r"""[#"']|^\s|\s$""", value):
         return value

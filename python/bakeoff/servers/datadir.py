@@ -24,8 +24,8 @@ from bakeoff.servers.paths import (
     bytes_on_disk,
     cache_root,
     locked,
-    locked_if_free,
     make_open_folder,
+    remove_if_free,
     remove_unfinished,
     require_reachable,
     unfinished,
@@ -46,7 +46,6 @@ _MARIADB_SCRIPTS = (
 
 
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> None:
-    """Remove the least recently used templates, except those in use, until the rest fits into `limit_bytes`."""
     found: list[tuple[float, Path]] = []
     for each in templates.iterdir():
         with suppress(FileNotFoundError):  # another bakeoff may remove them too
@@ -56,10 +55,8 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
     for used_at, each in sorted(found):
         if sum(sizes.values()) <= limit_bytes or time.time() - used_at < unused_s:
             break
-        with locked_if_free(each.name) as free:
-            if free:
-                shutil.rmtree(each, ignore_errors=True)
-                del sizes[each]
+        if remove_if_free(each, each.name):
+            del sizes[each]
 
 
 def clone_template(
@@ -74,7 +71,6 @@ def clone_template(
 def locked_template(
     installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress
 ) -> Iterator[Path]:
-    """Make the template if needed and yield its folder, locked."""
     name = f"{installation.name}-{_key(installation, init_options)}"
     home = cache_root() / "templates" / name
     remove_unfinished(home.parent)

@@ -52,11 +52,7 @@ def prepare(
     *,
     feeds: bool = False,
 ) -> Launch:
-    """Return the launch of one server process.
-
-    `options` follow `--no-defaults`, `folders` are all that it uses (the last names the container), and with `feeds` it
-    reads a script from standard input.
-    """
+    """Return the launch of one server process. `folders` are all that it uses; `feeds`: it reads standard input."""
     identity = server_identity()
     argv = (*installation.argv, "--no-defaults", *installation.base_options, *options)
     if not installation.container_image:

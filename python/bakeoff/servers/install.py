@@ -1,7 +1,5 @@
 """Installs a server: downloads and unpacks it, finds its parts, and asks the binary for its version and options.
 
-A folder of the cache under servers/ is complete or absent; bakeoff-installation.json says where it came from.
-
 A tree with its own C library (unpacked Debian packages) runs through that library's loader: the host's loader fails
 with a foreign libc, and the host's libc may be too old for the binary.
 """
@@ -40,7 +38,7 @@ from bakeoff.servers.paths import (
     cache_root,
     locked,
     locked_if_free,
-    remove_lock,
+    remove_if_free,
     remove_stale,
     remove_unfinished,
     require_reachable,
@@ -116,7 +114,6 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
-    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache."""
     if spec.is_running:
         raise SpecError(f"server {spec}: a running server is not installed.", hint="bakeoff only connects to it.")
     if spec.origin is Origin.DOCKER:
@@ -129,7 +126,6 @@ def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
 
 
 def installed() -> dict[str, int]:
-    """Return the names in the cache with their bytes on disk."""
     folder = cache_root() / "servers"
     found = sorted(each.parent for each in folder.glob(f"*/{RECORD}"))
     return {each.name: bytes_on_disk(each) for each in found}
@@ -168,10 +164,7 @@ def free_cache(*, servers: bool) -> None:
     for folder in (cache_root() / "servers", cache_root() / "templates"):
         remove_unfinished(folder)
     for dump in list((cache_root() / "dumps").glob("*")):
-        with locked_if_free(dump.name) as free:
-            if free:
-                shutil.rmtree(dump, ignore_errors=True)
-                remove_lock(dump.name)
+        remove_if_free(dump, dump.name, with_lock=True)
     if (cache_root() / "templates").is_dir():
         prune(cache_root() / "templates", limit_bytes=0, unused_s=0)
     if not servers:
@@ -264,12 +257,10 @@ def _as_promised(entry: Entry, found: Installation) -> bool:
 
 
 def _remove_unused(home: Path) -> None:
-    with locked_if_free(_in_use(home)) as free:
-        if not free:
-            raise ServerError(
-                f"server {home.name} was not removed: a running bakeoff uses it.", hint="Wait until that ends."
-            )
-        shutil.rmtree(home)
+    if not remove_if_free(home, _in_use(home)):
+        raise ServerError(
+            f"server {home.name} was not removed: a running bakeoff uses it.", hint="Wait until that ends."
+        )
 
 
 def _in_use(home: Path) -> str:
@@ -337,15 +328,13 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
         env = {"PATH": "/usr/bin:/bin", **layout.environment}
         answer = run(Launch(argv, env, identity), cwd=datadir, log=temporary / "answer", limit_s=60)
     if answer.returncode != 0 and must_succeed:
-        raise _why_not(asked_for, layout.daemon, answer.returncode, answer.stderr + answer.stdout)
+        output = answer.stderr + answer.stdout
+        missing = re.search(r"error while loading shared libraries: (\S+): cannot open shared object", output)
+        if missing:
+            raise _lacks(f"server {asked_for}: {layout.daemon.name}", missing[1])
+        why = f"does not run (status {answer.returncode}): {last_line(output)}"
+        raise ServerError(f"server {asked_for}: {layout.daemon} {why}")
     return answer.stdout
-
-
-def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffError:
-    missing = re.search(r"error while loading shared libraries: (\S+): cannot open shared object", output)
-    if missing:
-        return _lacks(f"server {asked_for}: {daemon.name}", missing[1])
-    return ServerError(f"server {asked_for}: {daemon} does not run (status {status}): {last_line(output)}")
 
 
 def _lacks(who: str, library: str) -> HostError:

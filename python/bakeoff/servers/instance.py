@@ -99,12 +99,9 @@ def folder_of(database: str) -> str:
 
 
 class Instance(Server):
-    """A server that bakeoff starts.
+    """A server that bakeoff starts. `home` holds `data/`, `tmp/`, `error.log` and `console.log`.
 
-    Attributes:
-        home: directory of `data/`, `tmp/`, `error.log`, `console.log`.
-        removed: whether its files are gone, so that it cannot be started again.
-        stopped_cleanly: whether the last stop ended with status 0 and it was not started since.
+    `stopped_cleanly`: the last stop ended with status 0 and it was not started since.
     """
 
     ours = True
@@ -164,8 +161,6 @@ class Instance(Server):
 
     def start(self, timeout_s: float = 120.0) -> float:
         """Start, wait for the first answered `SELECT 1`, and return the seconds since the fork."""
-        if self.running:
-            raise ServerError(f"server {self.name} is already running.")
         self.stopped_cleanly = False
         self._tcp_account = None
         for attempt in range(_PORT_TRIES):
@@ -282,7 +277,8 @@ class Instance(Server):
             status = self._child.poll()
             if status is not None:
                 said = f"({self.installation.name}) ended with status {status} while starting"
-                raise self._failure(said, hint=self._why_it_ended(status))
+                logs = tail(self.error_log, 60) + tail(self.home / "console.log", 20)
+                raise self._failure(said, hint=advice(logs, self.home))
             try:
                 connection = self._connect()
                 with connection.cursor() as cursor:
@@ -297,12 +293,6 @@ class Instance(Server):
 
     def _failure(self, what: str, hint: str = "") -> ServerError:
         return ServerError(f"server {self.name} {what}.", hint=hint, log_tail=self.error_log_tail())
-
-    def _why_it_ended(self, status: int) -> str:
-        hint = advice(tail(self.error_log, 60) + tail(self.home / "console.log", 20), self.home)
-        if not hint and status < 0 and self.environment.get("LD_PRELOAD"):
-            return "It crashed with LD_PRELOAD. This build may bring its own allocator."
-        return hint
 
     def _connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
         where = {"unix_socket": str(self.socket_path), "ssl_disabled": True}

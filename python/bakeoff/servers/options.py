@@ -104,10 +104,7 @@ def translate(
     places: Mapping[str, str] = MappingProxyType({}),
     problems: Sequence[SpecError] = (),
 ) -> Translation:
-    """Translate options for the target, or raise SpecError for all that it would not start with.
-
-    An empty value is a bare flag. `places` are `file:line` of options, `problems` errors from reading them.
-    """
+    """Translate options for the target, or raise SpecError for all that it would not start with."""
     done = Translation(wrong=[*problems])
     rest: dict[str, str] = {}
     for name, value in asked.items():
@@ -142,7 +139,6 @@ def whole_name(target: Target, name: str) -> str:
 
 
 def _all_in_one(target: Target, wrong: Sequence[SpecError], places: Mapping[str, str]) -> SpecError:
-    """Join errors into one, each with its `file:line` if it comes from a file."""
     whose, texts = f"server {target.name}: ", []
     for error in wrong:
         place = places.get(str(error.field[-1])) if error.field else None
@@ -197,19 +193,14 @@ def is_password(name: str) -> bool:
 def refuse_passwords(server: str, names: Iterable[str]) -> None:
     for name in names:
         if is_password(name):
-            raise _password_error(server, name)
-
-
-def _password_error(server: str, name: str) -> SpecError:
-    return SpecError(
-        f"server {server}: option {name} cannot be used: it is a password for other servers.",
-        hint="Leave it out.",
-        field=("server", "options", name),
-    )
+            raise SpecError(
+                f"server {server}: option {name} cannot be used: it is a password for other servers.",
+                hint="Leave it out.",
+                field=("server", "options", name),
+            )
 
 
 def own_option(name: str, value: str) -> tuple[str, str] | None:
-    """Return why bakeoff sets an option itself and what to do instead, or None."""
     plain = stem(name)
     if plain in GROUPS["ours"]:
         return "bakeoff sets it for every server", "Leave it out."
@@ -228,13 +219,13 @@ def file_name(name: str, value: str) -> str:
 
 def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
     for name, value in [*asked.items()]:
-        if is_password(name):
-            done.wrong.append(_password_error(target.name, name))
-        elif why := own_option(name, value):
-            done.wrong.append(_refuse(target, name, value, *why))
-        else:
-            continue
-        del asked[name]
+        try:
+            refuse_passwords(target.name, [name])
+            if why := own_option(name, value):
+                raise _refuse(target, name, value, *why)
+        except SpecError as error:
+            done.wrong.append(error)
+            del asked[name]
 
 
 def _refuse_double_negation(target: Target, asked: dict[str, str], done: Translation) -> None:
@@ -373,7 +364,6 @@ def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def myrocks_library(target: Target) -> str:
-    """Return the library of MyRocks for `plugin_load_add`; MariaDB adds the suffix itself."""
     return "ha_rocksdb" if target.family == "mariadb" else "ha_rocksdb.so"
 
 

@@ -130,6 +130,16 @@ def locked_if_free(name: str) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def remove_if_free(folder: Path, lock: str, *, with_lock: bool = False) -> bool:
+    """Remove a folder unless another bakeoff holds or shares its lock."""
+    with locked_if_free(lock) as free:
+        if free:
+            shutil.rmtree(folder, ignore_errors=True)
+            if with_lock:
+                remove_lock(lock)
+    return free
+
+
 def share(name: str) -> None:
     """Share a lock with other bakeoffs until this process ends."""
     file = _lock_file(name)
@@ -209,10 +219,7 @@ def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> None:
         for root in roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else ():
                 if _FOLDER.fullmatch(folder.name) and _ours(folder) and _stale(folder, kept_s):
-                    with locked_if_free(folder.name) as free:
-                        if free:
-                            shutil.rmtree(folder, ignore_errors=True)
-                            remove_lock(folder.name)
+                    remove_if_free(folder, folder.name, with_lock=True)
 
 
 def other_bakeoffs(root: Path) -> list[int]:
@@ -233,11 +240,8 @@ def unfinished(parent: Path, lock: str) -> Iterator[Path]:
 
 def remove_unfinished(folder: Path) -> None:
     for each in sorted(folder.iterdir()) if folder.is_dir() else ():
-        made_under = _UNFINISHED.fullmatch(each.name)
-        if made_under:
-            with locked_if_free(made_under["lock"]) as free:
-                if free:
-                    shutil.rmtree(each, ignore_errors=True)
+        if made_under := _UNFINISHED.fullmatch(each.name):
+            remove_if_free(each, made_under["lock"])
 
 
 def _ours(folder: Path) -> bool:

@@ -49,7 +49,6 @@ _STOP_POLL_S = 0.5  # longer than code that checks the stop flag needs to end
 class Snapshot:
     label: str
     path: Path
-    installation_name: str
     bytes_on_disk: int
 
 
@@ -63,7 +62,6 @@ class ServerPool:
         self._progress = progress
         self._access = access
         self._identity = server_identity()
-        self._token = ""
         self._instances: list[Instance] = []
         self._snapshots = 0
         self._processes: list[ProcessId] = []
@@ -75,9 +73,9 @@ class ServerPool:
         make_open_folder(self._root)
         require_reachable(self._root, self._identity.uid, self._identity.gid)
         remove_stale(RUNTIME_ROOT, self._root)
-        self._token = secrets.token_hex(4)
-        self.runtime = RUNTIME_ROOT / f"bakeoff-{self._token}"
-        self.work = self._root / f"pool-{self._token}"
+        token = secrets.token_hex(4)
+        self.runtime = RUNTIME_ROOT / f"bakeoff-{token}"
+        self.work = self._root / f"pool-{token}"
         try:
             for folder in (self.runtime, self.work):
                 share(folder.name)
@@ -108,12 +106,6 @@ class ServerPool:
 
         `home`, in a folder of `keep`, holds its files; data that is there is used as it is.
         """
-        if snapshot and snapshot.installation_name != installation.name:
-            raise ServerError(
-                f"snapshot {snapshot.label} of {snapshot.installation_name} cannot be used by {installation.name}."
-            )
-        if not self._token:
-            raise ServerError("a ServerPool makes servers only inside its with block.")
         with self._lock:
             self._instances = [each for each in self._instances if not each.removed]
             taken = {each.socket_path.parent.name for each in self._instances}
@@ -161,13 +153,10 @@ class ServerPool:
             self._progress(f"keeping {label}", 0, 0)
             instance.datadir.rename(path)
         instance.stopped_cleanly = False
-        return Snapshot(label, path, instance.installation.name, bytes_on_disk(path))
+        return Snapshot(label, path, bytes_on_disk(path))
 
     def keep(self, key: str, run: Path) -> Path:
-        """Make a folder for servers that outlives the pool, for some days or until the run's directory is gone.
-
-        `key` has 8 hexadecimal digits and is the same whenever the run is continued.
-        """
+        """Make a folder for servers that outlives the pool while the run may go on. `key`: 8 hexadecimal digits."""
         folder = self._root / f"load-{key}"
         share(folder.name)
         if not folder.exists():
@@ -228,7 +217,6 @@ class ServerPool:
         for instance in self._instances:
             instance.kill()
         self._instances = []
-        self._token = ""
         for folder in (self.runtime, self.work):
             if folder != Path():
                 shutil.rmtree(folder, ignore_errors=True)
@@ -237,8 +225,6 @@ class ServerPool:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A running server to try out (`bakeoff server start NAME`). Its TCP account has all privileges."""
-
     instance: Instance
     tcp_account: Account
     notes: tuple[str, ...]

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -146,19 +146,18 @@ def spawn(
     }
 
     def start() -> subprocess.Popen[bytes]:
-        with (
-            log.open("ab") as output,
-            (error_log or log).open("ab") as errors,
-            in_memory(json.dumps(order)) as descriptor,
-        ):
+        memory = os.memfd_create("bakeoff")  # never on disk
+        with os.fdopen(memory, "w+") as file, log.open("ab") as output, (error_log or log).open("ab") as errors:
+            json.dump(order, file)
+            file.seek(0)
             return subprocess.Popen(
-                [sys.executable, "-I", "-S", str(LAUNCHER), str(descriptor)],
+                [sys.executable, "-I", "-S", str(LAUNCHER), str(memory)],
                 stdin=stdin,
                 stdout=output,
                 stderr=errors,
                 cwd=cwd,
                 start_new_session=True,
-                pass_fds=(descriptor,),
+                pass_fds=(memory,),
             )
 
     try:
@@ -233,12 +232,3 @@ def advice(log: str, folder: Path) -> str:
 def how_to_install(library: str) -> str:
     package = tomllib.loads(files("bakeoff.servers").joinpath("packages.toml").read_text("utf-8")).get(library)
     return f"Run: apt-get install {package}" if package else ""
-
-
-@contextlib.contextmanager
-def in_memory(text: str) -> Iterator[int]:
-    """Yield a descriptor to read a text from, which is never on disk."""
-    with os.fdopen(os.memfd_create("bakeoff"), "w+", encoding="utf-8") as file:
-        file.write(text)
-        file.seek(0)
-        yield file.fileno()

@@ -221,10 +221,6 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
     check_collations(name, family, version, data, options.get("collation_server"))
     if "COMPRESSION=" in data.table_options and not _catalog().has("page-compression", family, version):
         raise _unfit(f"server {name} has no page_compression (COMPRESSION=…).", "compression")
-    algorithm = re.search(r"(?<!PAGE_)COMPRESSION='(\w+)'", data.table_options)
-    if algorithm and family == "mariadb":  # a directory, a tarball or an image tells its family only here
-        hint = f"Write table_options: PAGE_COMPRESSED=1, and option.innodb_compression_algorithm: {algorithm[1]}."
-        raise _unfit(f"server {name} is MariaDB, which does not know {algorithm[0]}.", "compression", hint)
     page = parse_bytes(options.get("innodb_page_size", "16384"))
     if "compressed" in data.table_options.lower() and page > 16384:
         why = f"ROW_FORMAT=COMPRESSED needs pages of at most 16k, but innodb_page_size is {page}"

@@ -60,16 +60,19 @@ def read_dump(source: str) -> Dump:
         elif path.is_file():
             dump = Dump((({"path": str(path.absolute())},),))
         else:
-            raise SpecError(f"data {source}: there is no such file or directory.", field=("data", "source"))
+            raise _wrong(source, "there is no such file or directory.")
     except OSError as error:
         raise HostError(f"data {source} cannot be read: {error.strerror}.", field=("data", "source")) from None
     if not any(dump.stages):
-        raise SpecError(f"data {source}: it holds no tables.", field=("data", "source"))
+        raise _wrong(source, "it holds no tables.")
     return dump
 
 
+def _wrong(source: str | Path, reason: str, hint: str = "") -> SpecError:
+    return SpecError(f"data {source}: {reason}", hint=hint, field=("data", "source"))
+
+
 def head_of(path: str) -> bytes:
-    """Return the first megabyte of a file, decompressed."""
     try:
         ran = subprocess.run([require_engine(), "head", path], capture_output=True, timeout=_HEAD_S, check=False)
     except subprocess.TimeoutExpired:
@@ -93,14 +96,12 @@ def _directory(path: Path) -> Dump:
         try:
             return _shell_dump(path, names)
         except (AttributeError, KeyError, TypeError):
-            raise SpecError(f"data {path}: the dump's JSON files are damaged.", field=("data", "source")) from None
+            raise _wrong(path, "the dump's JSON files are damaged.") from None
     if any(re.search(rf"-schema\.sql{_COMPRESSED}$", name) for name in names):
         return _mydumper_dump(path, names)
-    raise SpecError(
-        f"data {path}: the directory is not a dump of mydumper or MySQL Shell.",
-        hint="mydumper's has files NAME-schema.sql, MySQL Shell's a file @.json; mysqldump writes a file.",
-        field=("data", "source"),
-    )
+    why = "the directory is not a dump of mydumper or MySQL Shell."
+    hint = "mydumper's has files NAME-schema.sql, MySQL Shell's a file @.json; mysqldump writes a file."
+    raise _wrong(path, why, hint)
 
 
 def _mydumper_dump(path: Path, names: list[str]) -> Dump:
@@ -110,11 +111,8 @@ def _mydumper_dump(path: Path, names: list[str]) -> Dump:
         if name == "metadata" or name.startswith("metadata."):
             continue
         if re.search(rf"\.dat{_COMPRESSED}$", name):
-            raise SpecError(
-                f"data {path}: {name} holds rows for LOAD DATA.",
-                hint="Let mydumper write INSERTs: leave --load-data and --csv out.",
-                field=("data", "source"),
-            )
+            why = f"{name} holds rows for LOAD DATA."
+            raise _wrong(path, why, "Let mydumper write INSERTs: leave --load-data and --csv out.")
         # Files of rows last, because their pattern fits every name.
         for stage, pattern in sorted(enumerate(_MYDUMPER_STAGES), key=lambda each: each[0] == _ROWS_STAGE):
             if found := re.fullmatch(rf"(?P<database>[^.]+?)(\.(?P<table>.+?))?{pattern}{_COMPRESSED}", name):
@@ -138,11 +136,8 @@ def _own_name(path: Path, names: list[str], database: str) -> str:
     create = next((each for each in names if re.fullmatch(rf"{database}-schema-create\.sql{_COMPRESSED}", each)), None)
     found = _CREATE_DATABASE.search(head_of(str(path / create)).decode(errors="replace")) if create else None
     if not found:
-        raise SpecError(
-            f"data {path}: {database} stands for a database whose name is not in {database}-schema-create.sql.",
-            hint="mydumper writes that file unless it is told --no-schemas.",
-            field=("data", "source"),
-        )
+        why = f"{database} stands for a database whose name is not in {database}-schema-create.sql."
+        raise _wrong(path, why, "mydumper writes that file unless it is told --no-schemas.")
     return found[2].replace(found[1] * 2, found[1])
 
 
@@ -192,23 +187,18 @@ def _shell_chunks(path: Path, names: list[str], base: str, about: dict[str, Any]
         wanted = last[0] + 1 if last else len(found) + 1
     if len(found) < wanted:
         missing = f"{wanted - len(found)} file{'s' if wanted - len(found) > 1 else ''} of rows of {base}{end}"
-        raise SpecError(f"data {path}: {missing} missing.", hint="Copy the directory whole.", field=("data", "source"))
+        raise _wrong(path, f"{missing} missing.", "Copy the directory whole.")
     return found
 
 
 def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Tell the engine how to turn the rows of a table into INSERTs."""
     known = {"fieldsTerminatedBy": "\t", "fieldsEnclosedBy": "", "fieldsEscapedBy": "\\", "linesTerminatedBy": "\n"}
     known["defaultCharacterSet"] = "utf8mb4"
     other = [name for name, value in known.items() if options.get(name, value) != value]
     decode = options.get("decodeColumns", {})
     if other or not set(decode.values()) <= {"FROM_BASE64", "UNHEX"}:
-        raise SpecError(
-            f"data {path}: table {schema}.{table} has a format that bakeoff cannot read "
-            f"({', '.join(other) or 'decodeColumns'}).",
-            hint="Dump it with MySQL Shell's own dialect, the default.",
-            field=("data", "source"),
-        )
+        why = f"table {schema}.{table} has a format that bakeoff cannot read ({', '.join(other) or 'decodeColumns'})."
+        raise _wrong(path, why, "Dump it with MySQL Shell's own dialect, the default.")
     columns = ", ".join(quoted(column) for column in options["columns"])
     return {
         "insert": f"INSERT INTO {quoted(schema)}.{quoted(table)} ({columns}) VALUES ",

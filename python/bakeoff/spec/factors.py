@@ -70,37 +70,30 @@ def spoken_charset(connection: Connection) -> str | None:
     return charset or (charset_of(collation) if collation else None)
 
 
+def _unfit(option: str, message: str, hint: str) -> SpecError:
+    return SpecError(message, hint=hint, field=("data", "options", option))
+
+
 def check_texts(data: Data, connection: Connection) -> None:
     options = _DEFAULTS | dict(data.options)
     length, column_length = int(options["text_length"]), int(options["column_length"])
     if length > column_length:
-        raise SpecError(
-            f"text_length {length} is longer than column_length {column_length}.",
-            hint="Make the column as long as its texts.",
-            field=("data", "options", "text_length" if "text_length" in dict(data.options) else "column_length"),
-        )
+        why = f"text_length {length} is longer than column_length {column_length}."
+        hint = "Make the column as long as its texts."
+        raise _unfit("text_length" if "text_length" in dict(data.options) else "column_length", why, hint)
     if str(options["column_type"]).lower() == "char" and column_length > _CHAR_MAX:
-        raise SpecError(
-            f"column_length {column_length} is too long for a char: at most {_CHAR_MAX}.",
-            hint="Write column_type: varchar.",
-            field=("data", "options", "column_length"),
-        )
+        why = f"column_length {column_length} is too long for a char: at most {_CHAR_MAX}."
+        raise _unfit("column_length", why, "Write column_type: varchar.")
     content = str(options.get("content", "digits"))
     charset = data.text_charset
     if charset is not None and not holds(charset, content):
         collation = f" ({data.text_collation})" if data.text_collation else ""
-        raise SpecError(
-            f"content {content} cannot be stored in {charset}{collation}.",
-            hint="Leave the combination out with where, or choose a content of ASCII.",
-            field=("data", "options", "content"),
-        )
+        why = f"content {content} cannot be stored in {charset}{collation}."
+        raise _unfit("content", why, "Leave the combination out with where, or choose a content of ASCII.")
     spoken = spoken_charset(connection) or (charset and client_charset(charset))
     if spoken is not None and content not in (*_DATA["content"]["ascii"], *_DATA["sent"].get(spoken, ())):
-        raise SpecError(
-            f"content {content} cannot be sent over a connection in {spoken}.",
-            hint="Write connection_charset: utf8mb4.",
-            field=("data", "options", "content"),
-        )
+        why = f"content {content} cannot be sent over a connection in {spoken}."
+        raise _unfit("content", why, "Write connection_charset: utf8mb4.")
 
 
 _NO_PASSWORD = "a password does not belong in a study file."
@@ -161,10 +154,7 @@ def settings_behind(field: KeyPath) -> tuple[str, ...]:
 
 
 def fields_set_by(name: str, value: str) -> tuple[KeyPath, ...]:
-    """Return the fields of an arm (paths inside `Arm`) that a setting sets, whatever name it goes by.
-
-    The value `default` sets none; a server sets those of its options and its environment.
-    """
+    """Return the fields of an arm (paths inside `Arm`) that a setting sets, whatever name it goes by."""
     if name == "server":
         server = parse_server(value)
         options = (_option_field(option) for option, _ in server.options)

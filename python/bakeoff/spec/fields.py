@@ -33,10 +33,7 @@ IN_FILE = "in a file"
 class Option:
     """What the help and the schema say about a field, and how to read its text.
 
-    Attributes:
-        parse: reads the value from text; raises SpecError. By default the field's type decides.
-        flags: names on the command line, as `--workload -w`; by default made from the field's name.
-        default: words that the help shows for a default that is computed.
+    `parse` raises SpecError; by default the field's type decides. `default` describes one that is computed.
     """
 
     help: str = ""
@@ -113,11 +110,9 @@ def split_list(text: str) -> list[str]:
 
 def parse_threads(text: str) -> tuple[int, ...]:
     parts = split_list(text)
-    if odd := next((part for part in parts if not re.fullmatch(r"0*[1-9]\d{0,8}", part)), None):
+    if odd := next((part for part in parts if not re.fullmatch(r"[1-9]\d{0,8}", part)), None):
         raise SpecError(f"{odd!r} is not a whole number above zero.", hint="Write --threads 1,4,16.")
     counts = tuple(map(int, parts))
-    if len(set(counts)) < len(counts):
-        raise SpecError(f"a number appears twice in {text!r}.", hint="Leave one out.")
     if max(counts) > THREADS_MAX:
         raise SpecError(f"{max(counts)} is more than {THREADS_MAX}.", hint="Write --threads 1,16,64.")
     return counts

@@ -33,7 +33,6 @@ class ServerSpec(Frozen):
     """One server setup. Equality is by value, so two arms may share binaries, templates and data.
 
     Attributes:
-        version: may be a prefix (`8.0`), or empty for the newest.
         location: directory, file, image, or URL without its password; empty for CATALOG.
         options: mysqld options in the order typed; names have underscores and no leading dashes.
         cnf_files: my.cnf files that are read before `options`; absolute, or with a leading `~`.

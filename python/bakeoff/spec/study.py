@@ -15,8 +15,6 @@ from bakeoff.spec.server_name import ServerSpec
 
 
 class Part(StrEnum):
-    """What a factor belongs to, and so what arms that differ in it share."""
-
     SERVER = "server"  # loads are shared where the option does not affect the stored data
     DATA = "data"  # each level has its own loads
     CLIENT = "client"  # same server settings and same loads
@@ -41,10 +39,7 @@ class Published(Frozen):
 
 
 class Fraction(Frozen):
-    """Which combinations of some two-level factors were chosen, and which effects are therefore confounded.
-
-    `words` is the defining relation: sets of factors whose levels determine each other.
-    """
+    """Which combinations of some two-level factors were chosen. `words`: sets of factors that determine each other."""
 
     factors: tuple[str, ...]
     words: tuple[tuple[str, ...], ...]
@@ -82,12 +77,10 @@ class Fraction(Frozen):
 
 
 class Design(Frozen):
-    """The factors and levels behind the arms of a study.
+    """The factors and levels behind the arms of a study. `levels`: arm -> level of each factor.
 
-    Attributes:
-        levels: arm -> level of each factor, in the order of the factors; the control has its baseline's.
-        fraction: how the combinations were chosen; None for all that `where` leaves.
-        together: measure an arm until its cell is finished; effects need epochs that have every arm.
+    `fraction` is None for all combinations that `where` leaves. With `together` an arm is measured until its cell is
+    finished, because effects need epochs that have every arm.
     """
 
     question: str = ""
@@ -108,8 +101,7 @@ class Data(Frozen):
     """Content and declaration of the tables. Arms with equal data and equal server can share a build.
 
     Attributes:
-        charset, collation: of the database; None for the server's default.
-        table_charset, table_collation: of the tables, if not the database's; `column_…` likewise.
+        charset, collation: of the database; None for the server's default. Those of tables and columns inherit.
         options: script options of this arm alone (`table_size`); they override the workload's.
         source: path of a dump that is loaded instead of running `prepare`, or URL of a running server.
         source_bytes: expected size of the data of a URL.
@@ -196,8 +188,6 @@ class Arm(Frozen):
 
 
 class WorkloadFields(Frozen):
-    """What a study file and the record of a run both say of a workload."""
-
     script: str = Field(
         description="Bundled name (`bakeoff list workloads`), or path of a Lua file or a capture beside the study."
     )

@@ -1,23 +1,44 @@
-"""Read a study file (docs/reference/studies.md) and report mistakes with file and line.
-
-`bakeoff.plan.factorial` makes the arms of the study.
-"""
+"""Read a study file (docs/reference/studies.md) and report mistakes with file and line."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import Node, ScalarNode, SequenceNode
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, part_of, settings_behind
 from bakeoff.spec.fields import IN_FILE, Conditions, Frozen, Sizes
+from bakeoff.spec.server_name import UNWRITABLE
 from bakeoff.spec.study import OptionValue, WorkloadFields
-from bakeoff.spec.yaml_lines import CHARACTERS_MAX, Lines, level_text, load_yaml
+
+_CHARACTERS_MAX = 100_000
+_VALUES_MAX = 5_000  # with every alias written out
+_CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WORDS = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("null", "Null", "NULL", "~", "")),
+}
+_WHOLE_NUMBER = re.compile(r"[-+]?[0-9]+")
+_LONG_NUMBER = re.compile(r"[-+.]?[0-9][-+_.,0-9a-fxo]{40,}", re.IGNORECASE)
+
+
+def level_text(value: object) -> object:
+    """Return a level as text, as mysqld writes it: ON for true."""
+    if isinstance(value, bool):
+        return "ON" if value else "OFF"
+    return str(value) if isinstance(value, int) else value
+
 
 Level = Annotated[str, BeforeValidator(level_text, json_schema_input_type=str | int | float | bool)]
 Levels = list[Level] | dict[str, dict[str, Level]]
@@ -88,6 +109,21 @@ class StudyFile(Sizes, Conditions):
 
 
 @dataclass(frozen=True)
+class Lines:
+    """Line numbers (from 1) of the values of the file `name`, by their path of keys and indexes."""
+
+    name: str
+    known: dict[KeyPath, int]
+
+    def error(self, path: KeyPath, reason: str, *, hint: str = "") -> SpecError:
+        """Make an error at the innermost known value of a path: `my.yaml:14: factors.charset: REASON HINT`."""
+        around = (path[:length] for length in range(len(path), 0, -1))
+        line = next((self.known[each] for each in around if each in self.known), 1)
+        where = ".".join(str(part) for part in path)
+        return SpecError(f"{self.name}:{line}: {where + ': ' if where else ''}{reason}", hint=hint)
+
+
+@dataclass(frozen=True)
 class LoadedStudy:
     """A study file with one of its scales applied.
 
@@ -109,7 +145,6 @@ class LoadedStudy:
         return ("factors", factor, level if isinstance(levels, dict) else levels.index(level))
 
     def place_of_field(self, field: KeyPath, combination: Mapping[str, str]) -> KeyPath:
-        """Return the place that sets a field of an arm (a path inside `Arm`), else the place of its server."""
         return self.place_of_setting((*settings_behind(field), "server"), combination)
 
     def place_of_setting(self, names: Sequence[str], combination: Mapping[str, str]) -> KeyPath:
@@ -123,7 +158,6 @@ class LoadedStudy:
         return ("factors",)
 
     def with_servers(self, servers: Sequence[str]) -> "LoadedStudy":
-        """Ask the same question about other servers, which become its only factor."""
         odd = [name for name, levels in self.levels.items() if name != "server" and len(levels) > 1]
         if odd:
             reason = f"{odd[0]} varies beside the servers that were named."
@@ -159,7 +193,7 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
     """Read a study file and apply one of its scales; SpecError names file, line, reason and remedy."""
     try:
         with path.open("rb") as file:
-            content = file.read(4 * CHARACTERS_MAX + 1)
+            content = file.read(4 * _CHARACTERS_MAX + 1)
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
@@ -206,15 +240,10 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
     factors = form.varied
     for name, levels in chosen.keep.items():
         place = ("scales", scale, "keep", name)
-        if name not in factors:
-            raise lines.error(place, f"factor {name} is unknown.", hint=_names(form))
+        _refer(factors, lines, place, levels)
         if not levels:
             raise lines.error(place, "a factor needs a level.", hint="Leave one of them.")
         known = factors[name]
-        for index, level in enumerate(levels):
-            if level not in known:
-                reason, hint = f"factor {name} has no level {level!r}.", f"It has {', '.join(known)}."
-                raise lines.error((*place, index), reason, hint=hint)
         kept = [level for level in known if level in levels]
         factors[name] = {level: known[level] for level in kept} if isinstance(known, dict) else kept
     changed |= {"factors": factors, "servers": None, "settings": form.settings | chosen.settings}
@@ -222,7 +251,6 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
 
 
 def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dict[str, dict[str, str]]]:
-    """Return every factor with its levels as settings, each checked; `varied`: each needs two levels."""
     if form.servers and "server" in form.factors:
         raise lines.error(("servers",), "servers and factors.server say the same.", hint="Keep one of them.")
     found: dict[str, dict[str, dict[str, str]]] = {}
@@ -249,7 +277,6 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
 def _check_part(
     part: StudyFile | Scale, levels: Mapping[str, Mapping[str, Mapping[str, str]]], lines: Lines, place: KeyPath
 ) -> None:
-    """Check settings, threads and workloads of the file, or of the scale at `place`."""
     for name, value in part.settings.items():
         here = (*place, "settings", name)
         _checked(lines, here, name, value)
@@ -282,30 +309,30 @@ def _check(loaded: LoadedStudy) -> None:
     _check_baseline(loaded)
     for index, exclusion in enumerate(form.where):
         for factor, wanted in exclusion.exclude.items():
-            _refer(loaded, ("where", index, "not", factor), factor, [wanted] if isinstance(wanted, str) else wanted)
+            place = ("where", index, "not", factor)
+            _refer(levels, loaded.lines, place, [wanted] if isinstance(wanted, str) else wanted)
     if not form.workloads:
         raise loaded.error(reason="no workload is named.", hint="Write workloads: [oltp_read_only].")
     for factor in form.published.columns if form.published else ():
         if factor not in levels and factor not in ("workload", "threads", *form.settings):
-            raise loaded.error("published", "columns", factor, reason=f"factor {factor} is unknown.", hint=_names(form))
+            _refer(levels, loaded.lines, ("published", "columns", factor), ())
 
 
 def _check_baseline(loaded: LoadedStudy) -> None:
     for factor, level in loaded.form.baseline.items():
-        _refer(loaded, ("baseline", factor), factor, [level])
+        _refer(loaded.levels, loaded.lines, ("baseline", factor), [level])
 
 
-def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[str]) -> None:
-    if factor not in loaded.levels:
-        raise loaded.error(*place, reason=f"factor {factor} is unknown.", hint=_names(loaded.form))
+def _refer(known: Mapping[str, Collection[str]], lines: Lines, place: KeyPath, wanted: Sequence[str]) -> None:
+    """Check that a place, which ends with the name of a factor, names one that is known, and its levels."""
+    factor = str(place[-1])
+    if factor not in known:
+        hint = f"This study has {', '.join(known)}." if known else "Write factors: {NAME: [LEVEL, LEVEL]}."
+        raise lines.error(place, f"factor {factor} is unknown.", hint=hint)
     for level in wanted:
-        if level not in loaded.levels[factor]:
-            have = ", ".join(loaded.levels[factor])
-            raise loaded.error(*place, reason=f"factor {factor} has no level {level!r}.", hint=f"It has {have}.")
-
-
-def _names(form: StudyFile) -> str:
-    return f"This study has {', '.join(form.varied)}." if form.varied else "Write factors: {NAME: [LEVEL, LEVEL]}."
+        if level not in known[factor]:
+            hint = f"It has {', '.join(known[factor])}."
+            raise lines.error(place, f"factor {factor} has no level {level!r}.", hint=hint)
 
 
 _REMEDIES = {
@@ -356,6 +383,72 @@ def _path(location: tuple[int | str, ...]) -> KeyPath:
     """Return pydantic's location without the names of union branches."""
     unions = {"WorkloadForm", "str", "int", "float", "bool"}
     return tuple(part for part in location if not (isinstance(part, str) and (part in unions or "[" in part)))
+
+
+def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
+    """Read one YAML document as plain data with lines.
+
+    A plain `true`, `null` or whole number is read as such; everything else is text as it is written, such as 8.10.
+    """
+    if len(text) > _CHARACTERS_MAX:
+        raise SpecError(f"{name}:1: it has more than {_CHARACTERS_MAX:,} characters.", hint="A study is a short file.")
+    if odd := _CONTROL.search(text):
+        line = text.count("\n", 0, odd.start()) + 1
+        raise SpecError(f"{name}:{line}: there is a control character (U+{ord(odd[0]):04X}).", hint="Remove it.")
+    lines = Lines(name, {})
+    try:
+        document = YAML(typ="safe", pure=True).compose(StringIO(text))
+        return document and _plain(document, (), lines), lines
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        reason = " ".join((error.problem or "it is not YAML").split())
+        raise SpecError(
+            f"{name}:{line}: {reason}.", hint="Look for a missing quote, colon or space, wrong indentation, or a tab."
+        ) from None
+    except YAMLError as error:
+        raise SpecError(f"{name}:1: {' '.join(str(error).split())}.", hint="A study is a YAML file.") from None
+    except RecursionError:
+        hint = "See docs/reference/studies.md."
+        raise SpecError(f"{name}:1: too many lists or mappings inside each other.", hint=hint) from None
+
+
+def _plain(node: Node, path: KeyPath, lines: Lines) -> Any:  # noqa: ANN401 — whatever YAML holds
+    lines.known.setdefault(path, node.start_mark.line + 1)
+    if len(lines.known) > _VALUES_MAX:
+        reason = f"more than {_VALUES_MAX:,} values, counting what aliases repeat."
+        raise lines.error(path[:1], reason, hint="A study is a short file.")
+    if isinstance(node, SequenceNode):
+        return [_plain(each, (*path, index), lines) for index, each in enumerate(node.value)]
+    if isinstance(node, ScalarNode):
+        return _scalar(node, path, lines)
+    made: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
+    for key, content in node.value:
+        if not isinstance(key, ScalarNode):
+            raise lines.error(path, "a key must be a word or a number.", hint="Write NAME: VALUE.")
+        name = str(level_text(_scalar(key, path, lines)))
+        place = (*path, name)
+        lines.known[place] = key.start_mark.line + 1
+        if name in made:
+            raise lines.error(place, "it appears twice.", hint="Leave one out.")
+        value = _plain(content, place, lines)
+        if name == "<<":
+            for each in value if isinstance(value, list) else [value]:
+                merged = (each if isinstance(each, dict) else {}) | merged
+        else:
+            made[name] = value
+    return merged | made
+
+
+def _scalar(node: ScalarNode, path: KeyPath, lines: Lines) -> Any:  # noqa: ANN401
+    text: str = node.value
+    if node.style == '"' and UNWRITABLE.search(text):
+        raise lines.error(path, "a control character is escaped here.", hint="Write it without.")
+    if _LONG_NUMBER.fullmatch(text):
+        raise lines.error(path, f"a number of {len(text)} digits.", hint="Write a smaller one.")
+    if node.style:
+        return text
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else _WORDS.get(text, text)
 
 
 def shipped_studies() -> dict[str, Path]:

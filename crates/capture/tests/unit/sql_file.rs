@@ -113,20 +113,6 @@ fn long_runs_of_comments_are_read_only_once() {
     }
 }
 
-#[test]
-fn use_quotes_a_name_that_is_not_a_plain_word() {
-    for (line, sql) in [
-        ("use my-db;", "USE `my-db`"),
-        ("use my-db\n", "USE `my-db`"),
-        ("USE 'my db';", "USE `my db`"),
-        ("use 2024;", "USE `2024`"),
-        ("use shop;", "use shop"),
-        ("use `my-db`;", "use `my-db`"),
-    ] {
-        assert_eq!(statements(line), [sql]);
-    }
-}
-
 fn in_bytes(text: &[u8]) -> Vec<Vec<u8>> {
     read(SqlFile::default(), text).events.into_iter().map(|event| event.sql).collect()
 }

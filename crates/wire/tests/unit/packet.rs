@@ -16,11 +16,9 @@ fn payloads_around_the_limit_are_split_and_joined() {
         let mut bytes = b"before".to_vec();
         let next = encode(&mut bytes, &payload, 254);
         assert_eq!(next, 254_u8.wrapping_add(packets), "{length} bytes");
-        let found = payload_at(&bytes[6..]).unwrap();
-        assert_eq!(found.total_bytes, bytes.len() - 6);
-        let mut joined = Vec::new();
-        join(&bytes[6..], &mut joined);
-        assert!(joined == payload, "{length} bytes round-trip");
+        let (joined, packet_bytes) = payload_at(&bytes[6..]).unwrap();
+        assert_eq!(packet_bytes, bytes.len() - 6);
+        assert!(*joined == payload, "{length} bytes round-trip");
         assert!(payload_at(&bytes[6..bytes.len() - 1]).is_err());
     }
 }
