@@ -208,14 +208,14 @@ def _bakeoff(*words: str, runs: Path, limit_s: float) -> None:
 def settings_found(path: Path) -> tuple[str, ...]:
     (document,) = (path / FOLDER).glob(f"*/{DOCUMENT}")
     run = open_run(document.parent)
-    believed = believed_of(Context.read(run, Analysis.model_validate(run.read_json("analysis.json"))))
+    believed = believed_of(Context(run, Analysis.model_validate(run.read_json("analysis.json"))))
     named = sorted(believed.named or (), key=lambda each: -abs(believed.effects[each])) if believed else []
     return tuple(search_of(run.study()).settings[each].name for each in named)
 
 
 def found_in(path: Path) -> Evidence:
     run = open_run(path)
-    context = Context.read(run, Analysis.model_validate(run.read_json("analysis.json")))
+    context = Context(run, Analysis.model_validate(run.read_json("analysis.json")))
     (explanation,) = context.once(Explained).explanations
     return evidence(context, explanation)
 

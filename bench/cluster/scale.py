@@ -32,8 +32,7 @@ from synthetic import HOST, Truth, duel_study, histograms_of, slices_of_cell
 from bakeoff.cluster.worker import unpack
 from bakeoff.plan import plan_study
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.run.epoch import Interrupted
-from bakeoff.run.one_epoch import EpochDone
+from bakeoff.run.epoch import EpochDone, Interrupted
 from bakeoff.run.study_run import StudyRun
 from bakeoff.stats.model import Stop
 from bakeoff.stats.progress import Listener

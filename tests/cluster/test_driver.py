@@ -26,7 +26,7 @@ from bakeoff.plan.timing import EpochCost
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
-from bakeoff.run.one_epoch import EpochDone, EpochOrder
+from bakeoff.run.epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import check_machine, keep_memory, read_before
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Arm, Study, Workload, parse_server

@@ -65,7 +65,7 @@ def test_a_commit_that_syncs_keeps_statements_off_the_cpu_for_the_redo_log(shell
         "--workload", "oltp_update_non_index", "--budget", "60s", "--no-explain", "--no-verdict",
     )  # fmt: skip
     explain(shell, run, "200s")
-    (found,) = Explained(Context.read(run, run.read("analysis.json", Analysis))).pauses.values()
+    (found,) = Explained(Context(run, run.read("analysis.json", Analysis))).pauses.values()
     first = found.statements[0]
     assert first.waiting.part == "redo log" and first.time.difference.mean > 0.5 * found.all.difference.mean, found
     assert found.epochs < 3 or found.all.is_clear
@@ -110,7 +110,7 @@ def attributed(shell, run):
     attribution, sections = (pytest.importorskip(f"bakeoff.search.{name}") for name in ("attribution", "sections"))
     (path,) = (run.path / attribution.FOLDER).iterdir()
     searched = open_run(path)
-    believed = sections.believed_of(Context.read(searched, searched.read("analysis.json", Analysis)))
+    believed = sections.believed_of(Context(searched, searched.read("analysis.json", Analysis)))
     settings = searched.study().question.settings
     return len(settings), [settings[each].name for each in believed.named or ()]
 

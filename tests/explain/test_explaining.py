@@ -31,7 +31,7 @@ def needs_perf():
 
 def profiles_of(run):
     """Return what the profiles found in the only comparison, by cell."""
-    context = Context.read(run, run.read("analysis.json", Analysis))
+    context = Context(run, run.read("analysis.json", Analysis))
     return {pair.cell: found for pair, found in context.once(Explained).profiles.items()}
 
 
@@ -127,7 +127,7 @@ def test_widths_add_up_to_the_cpu_time_that_was_counted(shell):
         "--explain-budget", "150s", budget="150s",
     )  # fmt: skip
     assert profiles_of(run)
-    context = Context.read(run, run.read("analysis.json", Analysis))
+    context = Context(run, run.read("analysis.json", Analysis))
     slices = run.explaining(PROFILES).slices("cell", "arm", "server_cpu_ns", "events")
     by = slices.by("cell", "arm")
     counted_ns = by.by_key(by.sum(slices["server_cpu_ns"]) / by.sum(slices["events"]))

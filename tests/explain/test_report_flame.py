@@ -73,7 +73,7 @@ def test_the_last_arms_that_were_asked_for_are_shown_and_all_that_was_profiled_i
     for arms in (("A", "B"), ("A", "C"), ("B", "C")):
         add_profiles(run, cells=cells, arms=arms)
     run.write_json("explain/asked.json", [["A", "B"], ["B", "C"]])
-    context = Context.read(run, plain_analysis(run, run.study()))
+    context = Context(run, plain_analysis(run, run.study()))
     arms = [(pair.baseline, pair.contender) for pair in context.once(Explained).profiles]
     assert arms == [("B", "C")] * 2 + [("A", "B")] * 2 + [("A", "C")] * 2
     shown = profile_section(context)

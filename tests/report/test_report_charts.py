@@ -1,4 +1,4 @@
-"""Charts drawn together and taken apart, lines that end at a restart, charts as files."""
+"""Charts of the page, lines that end at a restart, charts as files."""
 
 import re
 import struct
@@ -30,28 +30,22 @@ def lines(**fields):
     return Panel(**base | fields)
 
 
-def test_every_chart_of_a_report_is_taken_out_of_the_common_drawing_whole(view):
-    drawn = charts.draw(view.panels)
-    assert list(drawn) == [panel.id for panel in view.panels]
+def test_every_chart_has_its_axes(view):
     for panel in view.panels:
-        svg = ET.fromstring(drawn[panel.id])
-        written = [text.text for text in svg.iter("text")]
-        assert written.count(panel.x_title) == 1
-        alone = ET.fromstring(charts.draw([panel])[panel.id]) if panel.id.endswith("-0") else svg
-        assert ET.tostring(alone) == ET.tostring(svg)
-    assert charts.draw([]) == {}
+        svg = ET.fromstring(charts.draw(panel))
+        assert [text.text for text in svg.iter("text")].count(panel.x_title) == 1
 
 
 def test_no_line_goes_from_one_epoch_to_the_next():
     rows = charts.describe(lines())["datasets"]["p-rows"]
     assert [row["y"] is None for row in rows] == [False, False, True] * 3
-    path = re.search(r'<path d="([^"]*)" stroke="var\(--arm-0\)"', charts.draw([lines()])["p"])[1]
+    path = re.search(r'<path d="([^"]*)" stroke="var\(--arm-0\)"', charts.draw(lines()))[1]
     assert path.count("M") == 3
 
 
 def test_a_line_at_one_is_drawn_even_far_from_the_points():
     series = Series(name="a", key="arm-0", x=(0.0, 1.0), y=(1.4, 1.5), tips=("e", "f"))
-    drawn = charts.draw([lines(mark="points", y_zero=False, series=(series,), one="1: as fast")])["p"]
+    drawn = charts.draw(lines(mark="points", y_zero=False, series=(series,), one="1: as fast"))
     svg = ET.fromstring(drawn)
     assert [text.text for text in svg.iter("text")].count("1: as fast") == 1
     assert [line.get("stroke") for line in svg.iter("line")].count("var(--ink)") == 1
@@ -103,17 +97,15 @@ def shapes(svg):
     return Counter(re.findall(r'aria-roledescription="([^"]+)"', svg))
 
 
-def test_a_picture_marks_intervals_that_are_cut_and_keeps_contenders_without_a_ratio(view):
-    first, second, *others = view.forest.rows
+def test_a_picture_keeps_contenders_without_a_ratio(view):
+    first, *others = view.forest.rows
     rows = (
         first.model_copy(update={"epochs": (), "low": None, "high": None, "ratio": "n/a", "interval": ""}),
-        second.model_copy(update={"low": 0.0, "high": 100.0, "cut_left": True, "cut_right": True}),
         *others,
     )
     cut = view.model_copy(update={"forest": view.forest.model_copy(update={"rows": rows})})
     before, after = (picture_svg(each, VERDICTS) for each in (view, cut))
-    # One point and one bar fewer; two triangles more.
-    assert shapes(after)["point"] == shapes(before)["point"] - 1 + 2
+    assert shapes(after)["point"] == shapes(before)["point"] - 1
     assert shapes(after)["rule mark"] == shapes(before)["rule mark"] - 1
     written = texts(after)
     assert f"n/a  {first.verdict}" in written

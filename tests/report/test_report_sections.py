@@ -11,7 +11,7 @@ from synthetic import duel_study
 
 from bakeoff.report import render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.setups import _data_text, _sizes
-from bakeoff.report.view import Charts, Code, Column, Fold, Panel, Prose, Row, Section, Series, Steps, Table, Value
+from bakeoff.report.view import Charts, Code, Column, Fold, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.spec import Workload
 from bakeoff.spec.server_name import parse_server
 
@@ -39,7 +39,6 @@ def shown(view):
     section = Section.of(
         "Everything",
         Prose(text="See `docs/<x>.md`."),
-        Steps(items=("one", "two")),
         FACTS,
         LONG,
         Charts(panels=(CHART,), intro="before", note="after"),
@@ -61,7 +60,7 @@ def test_the_page_shows_every_part_and_links_to_the_section(shown):
     page = render_html(shown)
     for text in (
         '<a href="#everything">All</a>', '<h2 id="everything">Everything</h2>', "<h3>Inside</h3>", 'id="table-extra"',
-        "See <code>docs/&lt;x&gt;.md</code>.", "<li>two</li>", 'id="table-long"', '<figure id="chart">',
+        "See <code>docs/&lt;x&gt;.md</code>.", 'id="table-long"', '<figure id="chart">',
         "<p>before</p>",
         '<p class="small">after</p>', '<pre class="command">bakeoff run &lt;x&gt;</pre>', "<summary>a file</summary>",
         "<small>2×</small>",
@@ -72,7 +71,7 @@ def test_the_page_shows_every_part_and_links_to_the_section(shown):
 
 def test_markdown_leaves_out_charts_and_what_is_long(shown):
     text = render_markdown(shown)
-    assert "## Everything\n\nSee `docs/&lt;x&gt;.md`.\n\n1. one\n2. two\n\n- processor: fast\n" in text
+    assert "## Everything\n\nSee `docs/&lt;x&gt;.md`.\n\n- processor: fast\n" in text
     assert "### Inside\n\n| cell | arm | value |\n| --- | --- | ---: |\n| c | A | 1 (2×) |\n\nwhat it is" in text
     assert "```sh\nbakeoff run <x>\n```" in text
     for absent in ("a chart", "before", "a file", "Nothing"):

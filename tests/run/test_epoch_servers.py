@@ -14,9 +14,8 @@ from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import epoch_servers, study_run
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.epoch import discards_epoch
+from bakeoff.run.epoch import EpochDone, EpochOrder, discards_epoch, run_epoch
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
-from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.study_run import StudyRun, ThisMachine
 from bakeoff.servers import RemoteServer
 from bakeoff.servers.profile import Settings

@@ -23,8 +23,8 @@ from bakeoff.report.live import QuietLive
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import own_data, study_run
 from bakeoff.run.arms import ArmSetup
+from bakeoff.run.epoch import EpochDone, EpochOrder
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.study_run import StudyRun, ThisMachine
 from bakeoff.search import added_arms, guilty
 from bakeoff.search.added_arms import Joining
@@ -163,7 +163,7 @@ def test_a_broken_build_is_tried_once_and_named_with_the_one_after_it(search):
     directory, go_on = search
     whole = go_on()
     assert whole.startswith("CCCBCC") and whole.count("B") == 1
-    assert believed_of(Context.read(directory, read_analysis(directory))).named == (1, 2)
+    assert believed_of(Context(directory, read_analysis(directory))).named == (1, 2)
 
 
 @pytest.mark.parametrize("finished", [3, 4, 5])

@@ -28,22 +28,17 @@ pub struct OpenArm {
 }
 
 impl OpenArm {
-    pub fn command_address(&self) -> Arc<ServerAddress> {
-        Arc::new(ServerAddress { read_timeout: COMMAND_REPLY_LIMIT, ..ServerAddress::clone(&self.address) })
-    }
-
-    pub fn load_address(&self) -> Arc<ServerAddress> {
-        self.unread_address(COMMAND_REPLY_LIMIT)
+    pub fn command_address(&self, kept_reply_bytes: usize) -> Arc<ServerAddress> {
+        self.address_with(COMMAND_REPLY_LIMIT, kept_reply_bytes)
     }
 
     #[must_use]
     pub fn for_replay(&self) -> Self {
-        Self { address: self.unread_address(STATEMENT_LIMIT), ..self.clone() }
+        Self { address: self.address_with(STATEMENT_LIMIT, UNREAD_REPLY_BYTES), ..self.clone() }
     }
 
-    fn unread_address(&self, read_timeout: Duration) -> Arc<ServerAddress> {
-        let address = ServerAddress::clone(&self.address);
-        Arc::new(ServerAddress { read_timeout, kept_reply_bytes: UNREAD_REPLY_BYTES, ..address })
+    fn address_with(&self, read_timeout: Duration, kept_reply_bytes: usize) -> Arc<ServerAddress> {
+        Arc::new(ServerAddress { read_timeout, kept_reply_bytes, ..ServerAddress::clone(&self.address) })
     }
 
     fn look(&self) -> Result<OpenedArm, Failure> {

@@ -8,6 +8,7 @@ use bakeoff_load::connector::Rotation;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::host::Environment;
 use bakeoff_load::lock;
+use bakeoff_load::net::FETCHED_REPLY_BYTES;
 use bakeoff_load::script_workload::{ScriptCommand, failure};
 use bakeoff_load::worker_pool::{CancelToken, PoolOptions, STACK_BYTES, WorkerPool};
 use bakeoff_script::host::LogLevel;
@@ -30,7 +31,7 @@ pub fn command(call: Call<'_>, request: &CommandRequest, arm: &OpenArm) -> Resul
         source,
         settings: Settings { command: Some(request.command.clone()), ..settings },
         parallel,
-        rotation: Arc::new(Rotation::new(vec![arm.command_address()])),
+        rotation: Arc::new(Rotation::new(vec![arm.command_address(FETCHED_REPLY_BYTES)])),
         environment: Arc::clone(&progress) as Arc<dyn Environment>,
     };
     let threads = if parallel { request.threads } else { 1 };

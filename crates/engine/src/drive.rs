@@ -12,7 +12,7 @@ use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
 use bakeoff_load::machine::cache_line::between_cpus;
 use bakeoff_load::replay::stream::{Replay, ReplayOrder};
-use bakeoff_load::replay::workload::{Failures, Home, ReplayWorkload};
+use bakeoff_load::replay::workload::{Failures, ReplayWorkload};
 use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
 use bakeoff_load::worker_pool::{CancelToken, allow_many_files, guarded};
 use bakeoff_script::Settings;
@@ -154,11 +154,8 @@ fn serve(call: Call<'_>, body: Body, arms: &mut Vec<OpenArm>, unique: &Arc<Uniqu
 }
 
 fn find_arm<'a>(arms: &'a [OpenArm], name: &str) -> Result<&'a OpenArm, Failure> {
-    arms.iter().find(|arm| arm.name == name).ok_or_else(|| {
-        let known: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-        let known = if known.is_empty() { "none, send `open` first".to_owned() } else { known.join(", ") };
-        Failure::bad_request(format!("no arm {name:?} is open; open: {known}"))
-    })
+    let found = arms.iter().find(|arm| arm.name == name);
+    found.ok_or_else(|| Failure::bad_request(format!("no arm {name:?} is open; send `open` first")))
 }
 
 fn measure_scripts(
@@ -204,10 +201,8 @@ fn measure_replay(call: Call<'_>, request: &Measure, order: ReplayOrder, arms: &
             operations: Arc::clone(&replay.operations),
             speed: request.speed,
             read_only: arm.read_only,
-            home: Home {
-                schema: arm.address.database.clone().unwrap_or_default(),
-                names: format!("{}{}", arm.address.charset, collation.collect::<String>()),
-            },
+            home_schema: arm.address.database.clone().unwrap_or_default(),
+            home_names: format!("{}{}", arm.address.charset, collation.collect::<String>()),
             failures: Failures::default(),
         });
         workloads.push(Arc::clone(&workload));

@@ -10,7 +10,7 @@ use bakeoff_capture::{Dialect, MultiByte, input, used_schema};
 use bakeoff_load::connector::Connector;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
-use bakeoff_load::net::{Client, ServerAddress};
+use bakeoff_load::net::{Client, ServerAddress, UNREAD_REPLY_BYTES};
 use bakeoff_load::replay::workload::without_literals;
 use bakeoff_load::worker_pool::{WorkerContext, WorkerPool};
 use bakeoff_script::host::{Connection, SqlError};
@@ -63,7 +63,7 @@ pub fn load(call: Call<'_>, request: &LoadDump, arm: &OpenArm) -> Result<Answer,
     let size = |file: &DumpFile| std::fs::metadata(&file.path).map_or(0, |found| found.len());
     let shared = Arc::new(Shared {
         total: request.stages.iter().flatten().map(size).sum(),
-        address: arm.load_address(),
+        address: arm.command_address(UNREAD_REPLY_BYTES),
         progress: CommandProgress::new(call, arm),
         files: Mutex::default(),
         found: Mutex::default(),

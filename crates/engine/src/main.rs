@@ -10,6 +10,7 @@ use bakeoff_engine::answer::{BUILD, Build, MessageWriter};
 use bakeoff_engine::captures::{self, CaptureArgs};
 use bakeoff_engine::drive;
 use bakeoff_engine::scripts::workloads;
+use bakeoff_load::failure::Failure;
 use bakeoff_load::machine::ending::{SignalEnd, undo_when_ended};
 use clap::{Parser, Subcommand};
 
@@ -71,8 +72,8 @@ fn main() -> ExitCode {
         }
         Mode::Sysbench { arguments } => sysbench(&arguments),
         Mode::Capture(arguments) => captures::run(arguments),
-        Mode::Head { file } => head(&file),
-        Mode::Workloads { scripts } => list_workloads(&scripts),
+        Mode::Head { file } => ended(head(&file)),
+        Mode::Workloads { scripts } => ended(list_workloads(&scripts)),
     }
 }
 
@@ -88,26 +89,25 @@ fn arguments_as_sysbench() -> Option<Vec<String>> {
     (is_named_so || arguments.next().is_some_and(|mode| mode == "sysbench")).then(|| arguments.collect())
 }
 
-fn head(file: &Path) -> ExitCode {
-    let copied = input::open(file, &ReadProgress::default())
-        .and_then(|input| io::copy(&mut input.take(HEAD_BYTES), &mut io::stdout().lock()));
-    match copied {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "bakeoff-engine: {} cannot be read: {error}", file.display());
-            ExitCode::FAILURE
-        }
-    }
+fn head(file: &Path) -> Result<(), String> {
+    input::open(file, &ReadProgress::default())
+        .and_then(|input| io::copy(&mut input.take(HEAD_BYTES), &mut io::stdout().lock()))
+        .map(drop)
+        .map_err(|error| format!("{} cannot be read: {error}", file.display()))
 }
 
-fn list_workloads(scripts: &[String]) -> ExitCode {
-    match workloads(scripts) {
-        Ok(list) => {
-            let _ = writeln!(io::stdout(), "{list:#}");
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            let _ = writeln!(io::stderr(), "bakeoff-engine: {failure}");
+fn list_workloads(scripts: &[String]) -> Result<(), Failure> {
+    let list = workloads(scripts)?;
+    // A closed pipe is not an error.
+    let _ = writeln!(io::stdout(), "{list:#}");
+    Ok(())
+}
+
+fn ended(result: Result<(), impl std::fmt::Display>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "bakeoff-engine: {error}");
             ExitCode::FAILURE
         }
     }

@@ -86,7 +86,11 @@ pub fn measure(
     cell.freezer.thaw_all();
     match outcome {
         Ok(Ending::AtRest(blocks)) => cell.finish(blocks),
-        Ok(Ending::CutShort(blocks)) => cell.give_up(blocks),
+        Ok(Ending::CutShort(blocks)) => {
+            let done = cell.done(blocks);
+            let failure = cell.abandon(Failure::new(Code::Internal, "cancelled"));
+            if failure.fatal { Err(failure) } else { Ok(done) }
+        }
         Err(failure) => Err(cell.abandon(failure)),
     }
 }
@@ -201,7 +205,7 @@ impl<'a> Cell<'a> {
         self.call.writer.send(&Answer::Started { id: self.call.id });
         let orders = BlockOrders::new(self.arms.len(), self.request.order_seed);
         for (block, order) in (0_u64..).zip(orders) {
-            if self.is_over(block) || !self.next_chunks()? {
+            if self.is_over(block) || !self.replay.as_mut().map_or(Ok(true), Replay::advance)? {
                 return Ok(Ending::AtRest(block));
             }
             cpus.shuffle_when_due();
@@ -210,7 +214,8 @@ impl<'a> Cell<'a> {
                     return Ok(Ending::AtRest(block));
                 }
                 let turn = u64::from(position >= self.arms.len());
-                if self.has_nothing(turn) {
+                let chunk = self.replay.as_ref().map(|replay| replay.block.chunk(turn));
+                if chunk.is_some_and(|chunk| chunk.statements == 0) {
                     continue;
                 }
                 if !self.slice(index, block, position, turn)? {
@@ -226,15 +231,6 @@ impl<'a> Cell<'a> {
             Some(wanted) => blocks >= wanted,
             None => blocks > 0 && Some(seconds(now_ns() - self.started_ns)) >= self.request.seconds,
         }
-    }
-
-    fn next_chunks(&mut self) -> Result<bool, Failure> {
-        self.replay.as_mut().map_or(Ok(true), Replay::advance)
-    }
-
-    fn has_nothing(&self, turn: u64) -> bool {
-        let replay = self.replay.as_ref();
-        replay.is_some_and(|replay| replay.block.chunk(turn).statements == 0)
     }
 
     /// Runs one arm's turn: thaw, observe, load, drain, observe, freeze, report. Returns false if a cancel cut the drain short.
@@ -299,7 +295,7 @@ impl<'a> Cell<'a> {
             return None;
         };
         let length_ns = self.request.guard_ns + self.request.slice_ns;
-        Some(intended_starts(arrivals, rate_per_s, length_ns, (self.request.key_seed, block, turn)))
+        Some(intended_starts(arrivals, rate_per_s, length_ns, [self.request.key_seed, block, turn, 0]))
     }
 
     fn freeze(&mut self, index: usize) -> Result<(), Failure> {
@@ -315,12 +311,6 @@ impl<'a> Cell<'a> {
 
     fn abandon(self, failure: Failure) -> Failure {
         self.arms.into_iter().fold(failure, |failure, arm| arm.workers.abandon(failure))
-    }
-
-    fn give_up(self, blocks: u64) -> Result<Answer, Failure> {
-        let done = self.done(blocks);
-        let failure = self.abandon(Failure::new(Code::Internal, "cancelled"));
-        if failure.fatal { Err(failure) } else { Ok(done) }
     }
 
     fn finish(self, blocks: u64) -> Result<Answer, Failure> {

@@ -1,6 +1,6 @@
 //! The requests of `docs/reference/engine.md`: their JSON shapes, and the checks that need no server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use bakeoff_load::arrivals::Arrivals;
@@ -108,8 +108,9 @@ fn check<'a>(checks: impl IntoIterator<Item = (bool, &'a str)>) -> Result<(), Fa
     }
 }
 
-fn are_distinct(names: &[&str]) -> bool {
-    names.iter().enumerate().all(|(index, name)| !names[..index].contains(name))
+fn are_distinct<'a>(mut names: impl Iterator<Item = &'a String>) -> bool {
+    let mut seen = BTreeSet::new();
+    names.all(|name| seen.insert(name))
 }
 
 impl Request {
@@ -139,10 +140,9 @@ impl Body {
         }
         match self {
             Self::Open { arms } => {
-                let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
                 check([
                     (!arms.is_empty(), "open: arms must name at least one arm"),
-                    (are_distinct(&names), "open: two arms have the same name"),
+                    (are_distinct(arms.iter().map(|arm| &arm.name)), "open: two arms have the same name"),
                 ])?;
                 arms.iter().try_for_each(|arm| arm.check().map_err(|failure| failure.on_arm(&arm.name)))
             }
@@ -241,7 +241,6 @@ impl Measure {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        let names: Vec<&str> = self.arms.iter().map(String::as_str).collect();
         let is_capture = self.capture.is_some();
         let has_options = !self.options.is_empty() || !self.arm_options.is_empty();
         let slice_s = (self.slice_ns.saturating_add(self.guard_ns)) as f64 / 1e9;
@@ -253,8 +252,8 @@ impl Measure {
             (self.seconds.is_some() != self.blocks.is_some(), "measure: exactly one of seconds and blocks must be set"),
             (self.seconds.is_none_or(|seconds| seconds >= 0.0), "measure: seconds must be 0 or more"),
             (self.blocks != Some(0), "measure: blocks must be 1 or more"),
-            (!names.is_empty(), "measure: arms must name at least one arm"),
-            (are_distinct(&names), "measure: arms names an arm twice"),
+            (!self.arms.is_empty(), "measure: arms must name at least one arm"),
+            (are_distinct(self.arms.iter()), "measure: arms names an arm twice"),
             (self.arm_options.keys().all(|name| self.arms.contains(name)), "measure: arm_options names no arm of arms"),
             ((1..=LONGEST_SLICE_NS).contains(&self.slice_ns), "measure: slice_ns must be from 1 to an hour"),
             (self.guard_ns <= LONGEST_SLICE_NS, "measure: guard_ns must be an hour at most"),

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -210,7 +210,26 @@ impl Coordinator {
         let canceller = Arc::clone(&context.canceller);
         let (its_plan, load, its_start) = (Arc::clone(plan), Arc::clone(workload), Arc::clone(start));
         let (finish, finished) = channel();
-        let body = move || coordinate(&its_plan, &context, &*load, &its_start, &finished);
+        let body = move || {
+            let running = Cell::new(false);
+            let while_workers_run = || {
+                running.set(true);
+                context.gate.leave();
+                its_start.wait();
+                let _ = finished.recv();
+            };
+            let result = guarded(|| load.coordinate(its_plan.host(&context, Arc::default()), &while_workers_run));
+            let result = result.map_err(|failure| failure.on_arm(&its_plan.arm));
+            if running.get() {
+                return result;
+            }
+            if let Err(failure) = result {
+                context.gate.fail(failure);
+            }
+            context.gate.leave();
+            its_start.break_up();
+            Ok(())
+        };
         let spawned = match pool.spawn_failure() {
             None => spawn(&plan.arm, "c", STACK_BYTES, body).map_err(|failure| pool.gate().fail(failure)).ok(),
             Some(_) => None,
@@ -221,32 +240,4 @@ impl Coordinator {
         }
         spawned.map(|thread| Self { thread, finish, canceller })
     }
-}
-
-fn coordinate(
-    plan: &ArmPlan,
-    context: &WorkerContext,
-    workload: &dyn Workload,
-    start: &Barrier,
-    finished: &Receiver<()>,
-) -> Result<(), Failure> {
-    let running = Cell::new(false);
-    let result = guarded(|| {
-        workload.coordinate(plan.host(context, Arc::default()), &|| {
-            running.set(true);
-            context.gate.leave();
-            start.wait();
-            let _ = finished.recv();
-        })
-    });
-    let result = result.map_err(|failure| failure.on_arm(&plan.arm));
-    if running.get() {
-        return result;
-    }
-    if let Err(failure) = result {
-        context.gate.fail(failure);
-    }
-    context.gate.leave();
-    start.break_up();
-    Ok(())
 }

@@ -35,19 +35,10 @@ pub(crate) fn generator(key: [u64; 4]) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(seed)
 }
 
-/// Draws the intended starts of one slice [ns since its start], in order, below `length_ns`. `turn` is 0 for an arm's
-/// first slice of the block and 1 for its second, so all arms of a block face the same arrivals. Fixed gaps have a
-/// random phase, so that rates below one per slice are right on average.
-pub fn intended_starts(
-    arrivals: Arrivals,
-    rate_per_s: f64,
-    length_ns: u64,
-    (seed, block, turn): (u64, u64, u64),
-) -> Vec<u64> {
-    draw(arrivals, rate_per_s, length_ns, [seed, block, turn, 0])
-}
-
-fn draw(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> Vec<u64> {
+/// Draws intended starts [ns], in order, below `length_ns`. They follow from the key: for a slice its seed, its block, 0
+/// for an arm's first turn of the block or 1 for its second, and 0, so all arms of a block face the same arrivals.
+/// Fixed gaps have a random phase, so that rates below one per slice are right on average.
+pub fn intended_starts(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> Vec<u64> {
     let mut random = generator(key);
     let gap_ns = 1e9 / rate_per_s;
     let length_ns = length_ns as f64;
@@ -123,7 +114,7 @@ impl Stream {
     fn piece(&self, number: u64, origin_ns: u64, earlier: u64) -> Arc<Piece> {
         let length_ns = self.end_ns.saturating_sub(origin_ns).min(self.piece_ns);
         let key = [self.seed, u64::from(self.rate_per_s), number, 1];
-        let starts = draw(Arrivals::Poisson, f64::from(self.rate_per_s), length_ns, key);
+        let starts = intended_starts(Arrivals::Poisson, f64::from(self.rate_per_s), length_ns, key);
         Arc::new(Piece { number, origin_ns, starts, earlier, ..Piece::default() })
     }
 }

@@ -88,7 +88,7 @@ pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<
         return Err(format!("the server has thread_handling={handling}"));
     }
     let server_pid = server_pid
-        .or_else(|| read_pid(&Path::new(&datadir).join(pid_file)))
+        .or_else(|| std::fs::read_to_string(Path::new(&datadir).join(pid_file)).ok()?.trim().parse().ok())
         .ok_or("the server's process was not found on this machine")?;
     Pairing::new(server_pid)
 }
@@ -96,10 +96,6 @@ pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-}
-
-fn read_pid(file: &Path) -> Option<i32> {
-    std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// Applies what the script set to the arm's address. A socket takes precedence over a host, as in sysbench.

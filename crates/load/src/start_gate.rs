@@ -181,7 +181,7 @@ pub struct Barrier {
     changed: Condvar,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct BarrierState {
     parties: usize,
     waiting: usize,
@@ -191,10 +191,7 @@ struct BarrierState {
 
 impl Barrier {
     pub fn new(parties: usize) -> Self {
-        Self {
-            state: Mutex::new(BarrierState { parties, waiting: 0, round: 0, broken: false }),
-            changed: Condvar::new(),
-        }
+        Self { state: Mutex::new(BarrierState { parties, ..BarrierState::default() }), changed: Condvar::new() }
     }
 
     pub fn wait(&self) {

@@ -156,7 +156,8 @@ impl<T> WorkerPool<T> {
 
 impl WorkerContext {
     fn run<T>(&self, arm: &str, body: &impl Fn(&WorkerContext) -> Result<T, Failure>) -> Option<T> {
-        precise_sleep();
+        // Sleeps end when they should. Best effort: older kernels cannot.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let result = guarded(|| body(self)).map_err(|failure| failure.on_arm(arm));
         let result = result.map_err(|failure| {
             self.gate.fail(failure);
@@ -191,10 +192,6 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
             .unwrap_or("no message");
         Err(Failure::new(Code::Internal, format!("a bug in the engine: panic in a worker: {words}")))
     })
-}
-
-fn precise_sleep() {
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// Raises the limit of open files as far as allowed. Thousands of connections may exceed a login's limit.

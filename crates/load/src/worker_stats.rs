@@ -84,16 +84,10 @@ impl WorkerStats {
 
 pub const EVENT: &str = "event";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Latencies {
     event: LatencyHistogram,
     named: Vec<(Arc<str>, LatencyHistogram)>,
-}
-
-impl Default for Latencies {
-    fn default() -> Self {
-        Self { event: LatencyHistogram::new(), named: Vec::new() }
-    }
 }
 
 impl Latencies {

@@ -123,7 +123,11 @@ def run(arguments: list[str]) -> int:
         _complain(f"the system refused:{place} {error.strerror or error}.")
         return ExitCode.NOT_READY
     except Exception as error:
-        _complain(f"a bug in bakeoff: {type(error).__name__}: {error}. Details: {_keep_traceback()}")
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="bakeoff-bug-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            traceback.print_exc(file=file)
+        _complain(f"a bug in bakeoff: {type(error).__name__}: {error}. Details: {file.name}")
         return ExitCode.BISECT_ABORT if in_bisection else ExitCode.INTERNAL
 
 
@@ -148,9 +152,3 @@ def _complain(message: str, log_tail: str = "") -> None:
     print_sentence(f"bakeoff: {without_url_passwords(message)}", indent=len("bakeoff: "), stderr=True)
     for line in log_tail.strip().splitlines()[-8:]:
         print(f"  | {visible(line)}", file=sys.stderr)
-
-
-def _keep_traceback() -> Path:
-    with tempfile.NamedTemporaryFile("w", prefix="bakeoff-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
-        traceback.print_exc(file=file)
-    return Path(file.name)

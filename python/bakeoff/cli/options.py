@@ -1,7 +1,6 @@
 """Turn a function into a command: its annotated parameters, and the fields of its models, become options.
 
-A parameter is either one option, `Annotated[TYPE, Option(...)]`, or a model with such fields, which share one
-declaration with the study file and the stored record. `Take` chooses fields of a model.
+A parameter is one option, `Annotated[TYPE, Option(...)]`, or a model with such fields.
 """
 
 import types

@@ -145,7 +145,9 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
 
 
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
-    found = {FailOn.SLOWER} if _is_slower(analysis) else set()
+    words = [comparison.verdict.words for comparison in analysis.comparisons if not comparison.is_control]
+    slower = any(Word.SLOWER in each and Word.EQUIVALENT not in each for each in words)
+    found = {FailOn.SLOWER} if slower else set()
     replay = features.part("replay", "answer_rules")
     rows_kinds = set(replay.ROWS_KINDS) if replay else set()
     for record in view.records_of("queries"):
@@ -154,12 +156,6 @@ def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
         found |= {FailOn.ROWS} if rows_kinds & set(kinds) else set()
         found |= {FailOn.SLOWER} if "digest" in record and record["verdict"] == Word.SLOWER else set()
     return frozenset(found)
-
-
-def _is_slower(analysis: Analysis) -> bool:
-    """Whether a contender is slower by more than the margin of equivalence."""
-    words = [comparison.verdict.words for comparison in analysis.comparisons if not comparison.is_control]
-    return any(Word.SLOWER in each and Word.EQUIVALENT not in each for each in words)
 
 
 @contextlib.contextmanager

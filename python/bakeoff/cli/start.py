@@ -21,10 +21,7 @@ class _Output(io.FileIO):
     """Standard output or error that drops what is written after its reader has gone (`bakeoff gate A B | head`)."""
 
     def write(self, data: bytes) -> int | None:  # type: ignore[override]
-        """Write, but to /dev/null after a failure: a reader that goes away must not change the exit code.
-
-        A full disk is reported once; the rest of the buffer would fail again when Python ends.
-        """
+        """Write, but to /dev/null after a failure: a reader that goes away must not change the exit code."""
         try:
             return super().write(data)
         except OSError as problem:

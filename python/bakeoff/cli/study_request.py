@@ -29,10 +29,7 @@ def request_study(
 
 
 def _installed(named: Sequence[str]) -> list[str]:
-    """List the catalogue's servers that are in the cache and not named, oldest first within a flavour.
-
-    A name with options stands for another setup, not for the installed server itself.
-    """
+    """List the catalogue's servers that are in the cache and not named, oldest first within a flavour."""
     from bakeoff.servers import Catalog, is_installed  # importing it takes a tenth of a second
 
     catalog = Catalog.load()

@@ -34,9 +34,8 @@ from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.data_check import other_answers
-from bakeoff.run.epoch import Interrupted
+from bakeoff.run.epoch import EpochDone, EpochOrder, Interrupted
 from bakeoff.run.measuring import check_workloads, resolved
-from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import (
     Before,
     budget_began,

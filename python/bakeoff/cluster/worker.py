@@ -27,11 +27,11 @@ from bakeoff.files import sync_file_system
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
 from bakeoff.run.arms import MemoryShare, download_reporter, max_servers_for_aio, prepare_arms, share_memory
+from bakeoff.run.epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader
 from bakeoff.run.measuring import check_workloads, resolved
-from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.resume import script_digests, setup_digests
 from bakeoff.run.runner import LOADING_SHARE, before_epochs, builds_of, load
 from bakeoff.servers import ServerPool

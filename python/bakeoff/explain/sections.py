@@ -13,8 +13,8 @@ from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, StatementPlans
 from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference
 from bakeoff.report import numbers
-from bakeoff.report.context import Context, Place, Records, SectionSource
-from bakeoff.report.view import Column, Fold, Prose, Record, Section, Table, Value, identifier, step_rows
+from bakeoff.report.context import Context, Place, SectionSource
+from bakeoff.report.view import Column, Fold, Prose, RecordList, Section, Table, Value, identifier, step_rows
 from bakeoff.stats.model import Estimate
 from bakeoff.units import format_bytes, format_ns, shortened
 
@@ -84,7 +84,7 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
         Column("95% interval", lambda row: _both(row[1]) and row[1].estimate.interval, numbers.interval),
         Column("it is", lambda row: row[1].word),
         Column("explains", lambda row: _explains(row[1])),
-        group=lambda row: context.titled(row[0]),
+        group=lambda row: context.titled(row[0].cell, row[0].contender),
         group_title="cell",
         note="Per event, over all epochs; more or less after correction over all counters. CPU and waiting explain the "
         "measured share of the difference in time; for counts it is an upper bound (≤). All counters: --format json."
@@ -292,8 +292,8 @@ def _ratio(ratio: Estimate | str) -> Value:
 # ---- records --------------------------------------------------------------------------------------------------------
 
 
-def records(context: Context) -> tuple[Record, ...]:
-    return tuple(
+def records(context: Context) -> RecordList:
+    rows = tuple(
         {
             "cell": each.cell,
             "contender": context.labels[each.contender],
@@ -312,6 +312,7 @@ def records(context: Context) -> tuple[Record, ...]:
         for each in context.once(Explained).explanations
         for cost in each.costs
     )
+    return RecordList(name="costs", rows=rows)
 
 
-SECTIONS = (SectionSource(Place.CAUSES, why_section, records=Records("costs", records)),)
+SECTIONS = (SectionSource(Place.CAUSES, why_section, records=records),)

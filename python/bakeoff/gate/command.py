@@ -27,6 +27,13 @@ from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_percent
 
 
+def _parse_share(text: str) -> float:
+    share = parse_percent(text)
+    if not 0.001 <= share <= 0.5:
+        raise SpecError(f"{text!r} is outside 0.1% to 50%.", hint="Write --max-slowdown 2%.")
+    return share
+
+
 class GateOptions(Frozen):
     """What a gate compares, allows and writes."""
 
@@ -37,7 +44,9 @@ class GateOptions(Frozen):
         str | None, Option("Take workloads, data, settings and, if none are named, servers from a study file.", "FILE")
     ] = None
     baseline: Annotated[str | None, Option("The build to compare with.", "SERVER")] = None
-    max_slowdown: Annotated[str, Option("Loss of throughput that is allowed.", "PERCENT")] = "2%"
+    max_slowdown: Annotated[
+        float, Option("Loss of throughput that is allowed.", "PERCENT", _parse_share, default="2%")
+    ] = 0.02
     on_unclear: Annotated[OnUnclear | None, Option("What to do when the gate cannot tell.", default="exit code 6")] = (
         None
     )
@@ -69,12 +78,11 @@ def gate(
     """
     with codes_for(bisect=options.bisect), errors_in(writable(options.junit, "--junit"), options.name):
         _check_name(options.name)
-        limit = _share(options.max_slowdown)
         if options.history:
             history_command().History(options.history).check()
         ask = partial(
             as_gate,
-            max_slowdown=limit,
+            max_slowdown=options.max_slowdown,
             name=options.name,
             on_unclear=options.on_unclear,
             bisect=options.bisect,
@@ -131,16 +139,6 @@ def _run(study: Study, options: RunOptions) -> int:
             if finding.severity >= Severity.WARNING:
                 live.note(f"{finding.subject}: {finding.found}. {finding.advice}".strip())
     return run_and_report(study, options)
-
-
-def _share(text: str) -> float:
-    try:
-        share = parse_percent(text)
-    except SpecError as error:
-        raise SpecError(f"--max-slowdown: {error.message}", hint=error.hint) from None
-    if not 0.001 <= share <= 0.5:
-        raise SpecError(f"--max-slowdown: {text!r} is outside 0.1% to 50%.", hint="Write --max-slowdown 2%.")
-    return share
 
 
 def _check_name(name: str) -> None:

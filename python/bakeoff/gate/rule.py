@@ -1,8 +1,7 @@
 """The gate: whether a contender is slower than allowed, by the intervals and the stopping rule of a duel.
 
-A gate's reference is its limit, the log ratio of the largest slowdown allowed; a duel's is 0. The gate passes if every
-comparison does, which needs no correction (an intersection-union test). It fails if one does, which is corrected by
-Holm, and measuring ends there. docs/reference/gate.md has the simulated error rates.
+The gate passes if every comparison does, which needs no correction (an intersection-union test). It fails if one does,
+which is corrected by Holm, and measuring ends there. docs/reference/gate.md has the simulated error rates.
 """
 
 import math

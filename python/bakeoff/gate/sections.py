@@ -74,9 +74,9 @@ def _allowed(context: Context) -> str:
 def _named(context: Context, comparison: Comparison) -> str:
     """`oltp_read_only · 4 threads, −5.1% (−5.9% to −4.2%)`."""
     if not comparison.estimate.n:
-        return f"{context.titled(comparison)}, not measured"
+        return f"{context.titled(comparison.cell, comparison.contender)}, not measured"
     within = numbers.change_interval(comparison.estimate.interval) or "no interval yet"
-    return f"{context.titled(comparison)}, {_change(comparison.estimate)} ({within})"
+    return f"{context.titled(comparison.cell, comparison.contender)}, {_change(comparison.estimate)} ({within})"
 
 
 def _reach(context: Context) -> str:

@@ -80,11 +80,7 @@ def plan_study(
 ) -> Plan:
     """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`).
 
-    Args:
-        overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
-        load_s: expected wall seconds before the first epoch and after the last one.
-        seconds_per_cell: measuring seconds of a cell and epoch; None to take them from the noise and the budget.
-        turns: `epochs.turns`; None for every arm once.
+    `seconds_per_cell` follow from the noise and the budget, and `turns` are one for every arm, unless given.
     """
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)

@@ -108,16 +108,10 @@ def fit_seconds(ideal_s: float, *, rest_s: float, overhead_s: float, cells: int,
 
 
 def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: int) -> dict[str, float]:
-    """Share the measuring seconds of an epoch among its cells by their noise: most where it is largest.
+    """Share the measuring seconds of an epoch among its cells by their noise (variance of the log ratio x seconds).
 
-    A cell's variance within an epoch is its rate over its seconds, so seconds in proportion to the rates make all
-    intervals equally wide. No cell gets less than half of the mean or more than twice it, because the noise of
-    restarts, which longer measuring does not average out, is not known yet.
-
-    Args:
-        seconds: the mean over cells.
-        noise: cell -> variance of the log ratio x seconds, from the pilot; None counts as the median.
-        turns: arms that share them.
+    Seconds in proportion to it make all intervals equally wide. No cell gets less than half of the mean (`seconds`) or
+    more than twice it, because the noise of restarts is not known yet. Unknown noise (None) counts as the median.
     """
     known = sorted(rate for rate in noise.values() if rate is not None and rate > 0)
     if len(noise) < 2 or not known:

@@ -10,8 +10,8 @@ from bakeoff.replay.capture_view import REASONS
 from bakeoff.replay.digests import EXECUTIONS_MIN, DigestTimes
 from bakeoff.replay.replayed import Query, Replayed
 from bakeoff.report import numbers
-from bakeoff.report.context import Context, Place, Records, SectionSource
-from bakeoff.report.view import Code, Column, Prose, Record, Section, Status, Table, step_rows
+from bakeoff.report.context import Context, Place, SectionSource
+from bakeoff.report.view import Code, Column, Prose, Record, RecordList, Section, Status, Table, step_rows
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns
 
@@ -282,6 +282,6 @@ SECTIONS = (
         queries_section,
         findings=findings,
         statuses=different_work,
-        records=Records("queries", records, in_csv=True),
+        records=lambda context: RecordList(name="queries", rows=tuple(records(context)), in_csv=True),
     ),
 )

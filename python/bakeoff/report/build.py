@@ -7,7 +7,7 @@ import numpy as np
 from bakeoff.features import parts
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context, Place, SectionSource, question_of
-from bakeoff.report.view import ArmView, Conclusion, Forest, RecordList, ReportView, Role, Status
+from bakeoff.report.view import ArmView, Conclusion, Forest, ReportView, Role, Status
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, FlagKind, Stop
 from bakeoff.units import format_duration, percent_text
@@ -37,7 +37,7 @@ SECTIONS = (
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
     """Build everything a report shows; `samples` maps a digest to a statement with its literals."""
-    context = Context.read(run, analysis, samples)
+    context = Context(run, analysis, samples)
     added = (source for module in parts("sections") for source in module.SECTIONS)
     sources = sorted((*SECTIONS, *added), key=lambda source: source.place)
     conclusion = question_of(context.study).conclude(context)
@@ -69,11 +69,7 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         footnotes=context.footnotes,
         conclusion=conclusion,
         records=verdicts.records(context),
-        more_records=tuple(
-            RecordList(name=each.name, rows=rows, in_csv=each.in_csv)
-            for source in sources
-            if (each := source.records) and (rows := tuple(each.make(context)))
-        ),
+        more_records=tuple(found for source in sources if source.records and (found := source.records(context)).rows),
     )
 
 

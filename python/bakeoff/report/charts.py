@@ -9,7 +9,6 @@ import html
 import json
 import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +31,7 @@ _KEYS = (
     *(f"arm-{slot}" for slot in range(ARM_SLOTS)),
 )  # fmt: skip
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
-LEGEND_SHAPES = (
-    "M8.4 6a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z",
-    "M8.6 2.6h6.8v6.8h-6.8z",
-    "M12 1.6l4.4 7.6h-8.8z",
-    "M12 1l4.4 5l-4.4 5l-4.4-5z",
-    "M10.7 1.9h2.6v2.8h2.8v2.6h-2.8v2.8h-2.6v-2.8h-2.8v-2.6h2.8z",
-    "M12 10.4l4.4-7.6h-8.8z",
-    "M16.4 6l-7.6 4.4v-8.8z",
-    "M7.6 6l7.6 4.4v-8.8z",
-)
-"""The same shapes as SVG paths around (12, 6), for legends."""
+LEGEND_SHAPES = "●■▲◆✚▼▶◀"
 _QUANTITY = "datum.value == 0 ? '0' : abs(datum.value) < 1 ? format(datum.value, '.3~f') : format(datum.value, '.3~s')"
 _FRACTION = "format(datum.value, '.3~f')"
 _TICKS_MAX = 12
@@ -60,22 +49,18 @@ def shape_of(slot: int) -> int:
     return (slot + slot // ARM_SLOTS) % ARM_SLOTS
 
 
-def draw(panels: Sequence[Panel]) -> dict[str, str]:
-    """Draw panels as SVG elements, by panel id.
-
-    All are drawn in one go and taken apart again: starting a drawing takes as long as a whole chart.
-    """
-    charts = [describe(panel) for panel in panels]
-    described = {
-        "vconcat": [{key: chart[key] for key in ("layer", "width", "height")} for chart in charts],
-        "bounds": "flush",
-        "resolve": {"scale": dict.fromkeys(("color", "shape"), "independent")},
-        "background": "transparent",
-        "config": CONFIG,
-        "datasets": {name: rows for chart in charts for name, rows in chart["datasets"].items()},
-    }
-    drawn = _CHILD.split(vl_convert.vegalite_to_svg(described) if charts else "")[1:]
-    return {panel.id: _for_page(svg, panel) for panel, svg in zip(panels, drawn, strict=True)}
+def draw(panel: Panel) -> str:
+    """Draw a panel as an SVG element for the page."""
+    room = {"left": _LEFT, "right": _RIGHT, "top": _TOP, "bottom": _BOTTOM}
+    described = describe(panel) | {"autosize": {"type": "none"}, "padding": room}
+    svg = _LABELLED.sub(r"<path\2><title>\1</title></path>", vl_convert.vegalite_to_svg(described))
+    svg = _NOISE.sub("", svg)
+    svg = _STAND_IN.sub(lambda found: f'{found[1]}="var(--{_KEYS[int(found[2], 16)]})"', svg)
+    svg = _EMPTY.sub("", svg)
+    svg = _PLACES.sub(lambda found: _BEYOND_ONE_DECIMAL.sub("", found[0]), svg)
+    name = f"{html.escape(panel.title)}: {html.escape(panel.y_title)}"
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" fill="none" stroke-miterlimit="10"'
+    return f'<svg role="img" aria-label="{name}" {size}>' + svg.partition(">")[2]
 
 
 def describe(panel: Panel) -> dict[str, Json]:
@@ -214,9 +199,6 @@ def stand_in(key: str) -> str:
     return f"#fe{_KEYS.index(key):04x}"
 
 
-_CHILD = re.compile(r'<g class="mark-group role-scope concat_\d+_group"[^>]*>')
-_GROUP = re.compile(r"<g[ >]|</g>")
-_MOVED = re.compile(r'<g transform="translate\([^)]*\)">')
 _STAND_IN = re.compile(r'(fill|stroke)="#fe([0-9a-f]{4})"')
 _LABELLED = re.compile(r'<path aria-label="([^"]*)"([^>]*?)/>')
 _NOISE = re.compile(
@@ -249,25 +231,6 @@ CONFIG: dict[str, Json] = {
     "axisY": {"ticks": False},
     "font": "sans-serif",
 }
-
-
-def _for_page(svg: str, panel: Panel) -> str:
-    """Cut a panel out of the common drawing, strip what a page does not need, and name its points."""
-    depth = 0
-    for tag in _GROUP.finditer(svg):
-        depth += -1 if tag[0] == "</g>" else 1
-        if depth < 0:
-            svg = svg[: tag.start()]
-            break
-    svg = svg.removeprefix(found[0]) if (found := _MOVED.match(svg)) else svg
-    svg = _LABELLED.sub(r"<path\2><title>\1</title></path>", svg)
-    svg = _NOISE.sub("", svg)
-    svg = _STAND_IN.sub(lambda found: f'{found[1]}="var(--{_KEYS[int(found[2], 16)]})"', svg)
-    svg = _EMPTY.sub("", svg)
-    svg = _PLACES.sub(lambda found: _BEYOND_ONE_DECIMAL.sub("", found[0]), svg)
-    size = f"{-_LEFT} {-_TOP} {WIDTH} {HEIGHT}"
-    name = f"{html.escape(panel.title)}: {html.escape(panel.y_title)}"
-    return f'<svg role="img" aria-label="{name}" viewBox="{size}" fill="none" stroke-miterlimit="10"><g>{svg}</svg>'
 
 
 # Charts as files.
@@ -325,11 +288,7 @@ def _verdicts(view: ReportView) -> Json:
         }
         for index, row in enumerate(forest.rows)
     ]
-    found = list(zip(forest.rows, rows, strict=True))
-    datasets: dict[str, Json] = {"rows": rows, "one": [{"x": forest.one}]}
-    datasets["measured"] = [drawn for row, drawn in found if row.measured]
-    datasets["left"] = [drawn for row, drawn in found if row.measured and row.cut_left]
-    datasets["right"] = [drawn for row, drawn in found if row.measured and row.cut_right]
+    measured = [drawn for row, drawn in zip(forest.rows, rows, strict=True) if row.measured]
     keys = list(dict.fromkeys(f"arm-{row.slot}" for row in forest.rows))
     colour = by_key(keys, [stand_in(css_key(key)) for key in keys])
     ticks = {f"{position:.6g}": text for position, text in forest.ticks}
@@ -343,12 +302,6 @@ def _verdicts(view: ReportView) -> Json:
     interval = {"x": number("low", scale=scale), "x2": {"field": "high"}, "y": y, "color": colour}
     figures = {"y": y, "text": {"field": "text", "type": "nominal"}, "x": {"value": "width"}}
     ink = stand_in("ink")
-    cut = [
-        layer(side, "point", {"x": number(end, scale=scale), "y": y, "color": colour}, shape=f"triangle-{side}",
-              filled=True, size=90, opacity=1)
-        for side, end in (("left", "low"), ("right", "high"))
-        if datasets[side]
-    ]  # fmt: skip
     return {
         "width": WIDTH,
         "height": {"step": _ROW_PX},
@@ -356,11 +309,10 @@ def _verdicts(view: ReportView) -> Json:
         "padding": 10,
         "title": {"text": view.question, "subtitle": view.dateline, "anchor": "start"},
         "config": CONFIG,
-        "datasets": datasets,
+        "datasets": {"rows": rows, "one": [{"x": forest.one}], "measured": measured},
         "layer": [
             layer("one", "rule", {"x": number("x")}, color=ink),
             layer("measured", "rule", interval, strokeWidth=3),
-            *cut,
             layer("measured", "point", {"x": x, "y": y, "color": colour}, filled=True, size=60, opacity=1),
             layer("rows", "text", figures, align="left", dx=8, color=ink),
         ],

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from itertools import count
@@ -15,8 +15,8 @@ from bakeoff import features
 from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
 from bakeoff.report.charts import ARM_SLOTS
-from bakeoff.report.view import Conclusion, Footnote, Record, ReportView, Section, Series, Status
-from bakeoff.results import SLICE_SCHEMA, Manifest, Outcome, RunDirectory
+from bakeoff.report.view import Conclusion, Footnote, RecordList, ReportView, Section, Series, Status
+from bakeoff.results import SLICE_SCHEMA, RunDirectory
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
 from bakeoff.spec import Arm, Study
@@ -43,14 +43,6 @@ def cpu_shares(slices: Frame) -> Frame:
     return by.keys.with_columns(**shares, seconds=by.sum(slices["length_ns"]) / 1e9)
 
 
-class _OfContender(Protocol):
-    @property
-    def cell(self) -> str: ...
-
-    @property
-    def contender(self) -> str: ...
-
-
 CONTROL_SLOT = 6
 DETAIL_CELLS = 12
 """Cells that have charts over time and of percentiles; tables and the forest plot have all."""
@@ -71,32 +63,19 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
         raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there with an outcome.json")
 
 
-@dataclass(frozen=True)
 class Context:
     """A run with its analysis. `samples` maps a digest to a statement with its literals, if they may be shown."""
 
-    run: RunDirectory
-    analysis: Analysis
-    study: Study
-    manifest: Manifest
-    plan: Plan | None
-    outcomes: tuple[Outcome, ...]
-    samples: Mapping[str, str] = field(default_factory=dict)
-    _made: dict[Callable[["Context"], Any], Any] = field(default_factory=dict, repr=False, compare=False)
-
-    @classmethod
-    def read(cls, run: RunDirectory, analysis: Analysis, samples: Mapping[str, str] | None = None) -> "Context":
-        context = cls(
-            run=run,
-            analysis=analysis,
-            study=run.study(),
-            manifest=run.manifest(),
-            plan=run.read("plan.json", Plan),
-            outcomes=tuple(run.outcome(epoch) for epoch in run.finished_epochs()),
-            samples=samples or {},
-        )
-        check_analysis(run, analysis, context.study)
-        return context
+    def __init__(self, run: RunDirectory, analysis: Analysis, samples: Mapping[str, str] | None = None) -> None:
+        self.run = run
+        self.analysis = analysis
+        self.samples = samples or {}
+        self.study = run.study()
+        self.manifest = run.manifest()
+        self.plan = run.read("plan.json", Plan)
+        self.outcomes = tuple(run.outcome(epoch) for epoch in run.finished_epochs())
+        self._made: dict[Callable[[Context], Any], Any] = {}
+        check_analysis(run, analysis, self.study)
 
     @cached_property
     def slots(self) -> dict[str, int]:
@@ -200,10 +179,10 @@ class Context:
     def by_arm(self) -> dict[str, Any]:
         return self.by_cell | {"slot": lambda each: self.slots[each.arm]}
 
-    def titled(self, comparison: _OfContender) -> str:
+    def titled(self, cell: str, contender: str) -> str:
         """`oltp_read_only · 4 threads`, with the contender's label if there are several."""
         several = len(self.analysis.contenders) > 1
-        return self.cell_title(comparison.cell) + (f" · {self.labels[comparison.contender]}" if several else "")
+        return self.cell_title(cell) + (f" · {self.labels[contender]}" if several else "")
 
     def arm_series(
         self,
@@ -291,13 +270,6 @@ class Place(IntEnum):
     SETUP = 8
 
 
-@dataclass(frozen=True)
-class Records:
-    name: str
-    make: Callable[[Context], Iterable[Record]]
-    in_csv: bool = False
-
-
 def _nothing(_: Context) -> tuple[()]:
     return ()
 
@@ -315,7 +287,7 @@ class SectionSource:
     findings: Callable[[Context], Iterable[str]] = _nothing
     statuses: Callable[[Context], Iterable[Status]] = _nothing
     key_figures: Callable[[Context], Iterable[str]] = _nothing
-    records: Records | None = None
+    records: Callable[[Context], RecordList] | None = None
 
 
 # How a question is answered: in the report, to programs, and by the exit code.

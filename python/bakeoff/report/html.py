@@ -15,14 +15,14 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bakeoff.report import charts, numbers, setups
+from bakeoff.report import charts, setups
 from bakeoff.report.view import Panel, ReportView, Row
 from bakeoff.results.manifest import bakeoff_version
 
 
 def render_html(view: ReportView) -> str:
     # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
-    drawings = {panel: Markup(svg) for panel, svg in charts.draw(view.panels).items()}
+    drawings = {panel.id: Markup(charts.draw(panel)) for panel in view.panels}
     page = environment(charts.TEMPLATES).get_template("report.html.j2")
     digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in view.scripts]
     allowed = "".join(f" 'sha256-{digest}'" for digest in digests)
@@ -45,7 +45,6 @@ def environment(templates: Path) -> Environment:
         "code": _with_code,
         "explained": _explained,
         "has_own_keys": _has_own_keys,
-        "percent": numbers.share,
     }
     made.globals |= {"arm_key": _arm_key, "swatch": _swatch}
     return made
@@ -56,11 +55,8 @@ def _arm_key(slot: int) -> str:
 
 
 def _swatch(slot: int) -> Markup:
-    paint = Markup(
-        '<svg class="swatch" viewBox="0 0 24 12" aria-hidden="true">'
-        '<path d="M0 6h24" stroke="var(--{key})" stroke-width="2.4"/><path d="{shape}" fill="var(--{key})"/></svg>'
-    )
-    return paint.format(key=_arm_key(slot), shape=charts.LEGEND_SHAPES[charts.shape_of(slot)])
+    mark = Markup('<i class="swatch" style="color:var(--{key})" aria-hidden="true">{shape}</i>')
+    return mark.format(key=_arm_key(slot), shape=charts.LEGEND_SHAPES[charts.shape_of(slot)])
 
 
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:

@@ -84,9 +84,6 @@ def _mean_bytes(builds: Sequence[Mapping[str, Any]], key: str) -> float | None:
 
 # Hosts of a cluster.
 
-_HOSTS_SHOWN = 24
-"""Hosts that a table shows of a cell: the lowest and the highest ratios if there are more."""
-
 
 class _AcrossHosts(NamedTuple):
     """One comparison by host, the slowest first."""
@@ -131,7 +128,11 @@ def hosts_section(context: Context) -> Section | None:
         return None
     table = Table.of(
         "hosts",
-        ((context.titled(each.comparison), *row) for each in across for row in _host_rows(context, each)),
+        (
+            (context.titled(each.comparison.cell, each.comparison.contender), *row)
+            for each in across
+            for row in _host_rows(context, each)
+        ),
         Column("host", itemgetter(1)),
         Column("epochs", itemgetter(2)),
         Column("ratio", itemgetter(3)),
@@ -146,14 +147,10 @@ def hosts_section(context: Context) -> Section | None:
 
 
 def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[tuple[str, str, str, str]]:
-    hosts, half = [*across.by_host.items()], _HOSTS_SHOWN // 2
+    hosts = [*across.by_host.items()]
     if not context.analysis.by_machine:
         hosts.append(("all hosts", across.comparison.estimate))
-    for at, (host, each) in enumerate(hosts):
-        if half <= at < len(across.by_host) - half:
-            if at == half:
-                yield f"({len(across.by_host) - _HOSTS_SHOWN} hosts in between)", "", "", ""
-            continue
+    for host, each in hosts:
         yield host, str(each.n), numbers.ratio_of(each), numbers.interval(each.interval) or "n/a"
     if found := across.spread:
         yield "spread between hosts", "", percent_text(found.sd), ""

@@ -6,9 +6,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bakeoff.report.charts import VERDICTS, picture_svg
-from bakeoff.report.csv import render_csv
 from bakeoff.report.html import render_html
-from bakeoff.report.json import render_json
+from bakeoff.report.records import render_csv, render_json
 from bakeoff.report.view import (
     ArmView,
     Charts,
@@ -17,7 +16,6 @@ from bakeoff.report.view import (
     Prose,
     ReportView,
     Section,
-    Steps,
     Table,
     Value,
     VerdictView,
@@ -96,8 +94,6 @@ def _part_lines(part: Part, level: int, shown: Mapping[str, str]) -> list[str]:
             return [] if part.page_only else [_markdown_table(part), _plain(part.note)]
         case Prose():
             return [_plain(part.text).replace("\\`", "`")]
-        case Steps():
-            return ["\n".join(f"{number}. {_plain(item)}" for number, item in enumerate(part.items, start=1))]
         case Code():
             return [f"```sh\n{part.text.replace('```', '')}\n```"]
         case _:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable
 
-from bakeoff.report.view import Value
 from bakeoff.stats.model import Estimate, Interval
 from bakeoff.stats.resolution import OUT_OF_REACH_S, Resolution, TimeNeeded
 from bakeoff.units import format_duration, format_ns, interval_texts, ratio_decimals
@@ -48,10 +47,6 @@ def change(log_ratio: float, half_width: float | None = None) -> str:
     if float(text[:-1]) == 0:
         return text
     return ("+" if log_ratio > 0 else MINUS) + text
-
-
-def change_value(of: Estimate) -> Value:
-    return Value(text=change(of.mean, of.interval.half_width), sub=change_interval(of.interval))
 
 
 def change_interval(of: Interval) -> str:

@@ -1,10 +1,9 @@
 """Sections on how fast every arm was: throughput, stability, every epoch, latency."""
 
 import math
-from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import chain
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +149,9 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
     spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
     drawn, bins_per_epoch = np.zeros(len(spans), dtype=bool), BINS
     for cell in cells:
-        rows = _evenly(np.flatnonzero(spans["cell"] == cell), DRAWN_EPOCHS)
+        rows = np.flatnonzero(spans["cell"] == cell)
+        if len(rows) > DRAWN_EPOCHS:
+            rows = rows[np.linspace(0, len(rows) - 1, DRAWN_EPOCHS).round().astype(int)]
         drawn[rows] = True
         bins_per_epoch = min(bins_per_epoch, max(2, BINS // max(len(rows), 1)))
     slices = slices.with_columns(bin=slices["start_ns"] * bins_per_epoch // spans["span_ns"][by.ids])
@@ -167,19 +168,12 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
     return times.sort("cell", "epoch", "arm", "bin").by("cell").frames()
 
 
-def _evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    last = len(rows) - 1
-    return rows if last < most else rows[[round(place * last / (most - 1)) for place in range(most)]]
-
-
 def _not_drawn(context: Context) -> str:
-    text = ""
-    epochs = len(context.valid_epochs)
-    if epochs > DRAWN_EPOCHS:
-        text = f" At most {DRAWN_EPOCHS} of {epochs} epochs are drawn, evenly chosen."
-    if cells := cells_not_drawn(context):
-        text += f" {cells}"
-    return f"{text} The tables have all of them; every slice is in the run directory." if text else ""
+    left = []
+    if (epochs := len(context.valid_epochs)) > DRAWN_EPOCHS:
+        left.append(f"At most {DRAWN_EPOCHS} of {epochs} epochs are drawn, evenly chosen.")
+    left += filter(None, [cells_not_drawn(context)])
+    return " ".join(["", *left, "The tables have all of them; every slice is in the run directory."]) if left else ""
 
 
 def cells_not_drawn(context: Context) -> str:
@@ -287,9 +281,6 @@ def _discarded_table(context: Context) -> Table:
 _CURVE_POINTS = 40
 _LEAST_QUANTILE = 0.2
 
-Curve = list[tuple[float, float]]
-"""(quantile below 1, latency in ns), ascending."""
-
 
 def latency_section(context: Context) -> Section | None:
     return Section.of(
@@ -354,65 +345,56 @@ def summary_table(context: Context, name: str, *columns: Column[ArmSummary], not
 
 def _percentile_panels(context: Context) -> tuple[Panel, ...]:
     """Latency against the share of events that were faster; each nine takes equal room."""
-    curves, panels = _latency_curves(context), list[Panel]()
+    messages: dict[tuple[str, str], list[str]] = {}
+    for message in chain.from_iterable(context.histograms.values()):
+        if message["operation"] == "event" and message["hdr"]:
+            messages.setdefault((message["cell"], message["arm"]), []).append(message["hdr"])
+    panels = list[Panel]()
     for cell in context.detail_cells:
-        known = [arm for arm in context.slots if curves.get((cell, arm))]
-        named = {arm: found.quantiles_ns for (at, arm), found in context.summaries.items() if at == cell}
-        series = [percentile_series(context, arm, curves[cell, arm], named.get(arm, {})) for arm in known]
+        found = {arm: mean_curve(messages[cell, arm]) for arm in context.slots if (cell, arm) in messages}
+        series = tuple(_percentile_series(context, cell, arm, curve) for arm, curve in found.items() if curve)
         if series:
             clock = next(summary.clock for key, summary in context.summaries.items() if key[0] == cell)
             panels.append(
-                percentile_panel(f"percentiles-{len(panels)}", context.cell_title(cell), "events", clock, series)
+                Panel(
+                    id=f"percentiles-{len(panels)}",
+                    title=context.cell_title(cell),
+                    x_title="share of events",
+                    y_title=f"{clock} time, ms",
+                    series=series,
+                    x_kind="tail",
+                )
             )
     return tuple(panels)
 
 
-def percentile_panel(panel_id: str, title: str, of: str, clock: str, series: Iterable[Series]) -> Panel:
-    return Panel(
-        id=panel_id,
-        title=title,
-        x_title=f"share of {of}",
-        y_title=f"{clock} time, ms",
-        series=tuple(series),
-        x_kind="tail",
-    )
-
-
-def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Mapping[str, float]) -> Series:
+def _percentile_series(context: Context, cell: str, arm: str, curve: dict[float, float]) -> Series:
     """Return a curve with its named percentiles as points on it."""
-    last = curve[-1][0]
-    named = {float(q): ns for q, ns in quantiles_ns.items() if float(q) <= last}
-    values = dict(curve) | named
-    points = sorted(values)
+    summary = context.summaries.get((cell, arm))
+    all_named = summary.quantiles_ns.items() if summary else ()
+    named = {float(q): ns for q, ns in all_named if float(q) <= max(curve)}
+    points = sorted((curve | named).items())
     return context.arm_series(
         arm,
-        (-math.log10(1 - quantile) for quantile in points),
-        (values[quantile] / 1e6 for quantile in points),
+        (-math.log10(1 - quantile) for quantile, _ in points),
+        (ns / 1e6 for _, ns in points),
         tips=tuple(
-            f"{context.labels[arm]}, p{100 * quantile:g}: {format_ns(named[quantile])}" if quantile in named else ""
-            for quantile in points
+            f"{context.labels[arm]}, p{100 * quantile:g}: {format_ns(ns)}" if quantile in named else ""
+            for quantile, ns in points
         ),
     )
 
 
-def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
-    messages: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    wanted = set(context.detail_cells)
-    for epoch in context.valid_epochs:
-        for message in context.histograms[epoch]:
-            if message["operation"] == "event" and message["cell"] in wanted and message["hdr"]:
-                messages.setdefault((message["cell"], message["arm"]), []).append(message)
-    return {key: mean_curve(found) for key, found in messages.items()}
+def mean_curve(texts: list[str]) -> dict[float, float]:
+    """Average one histogram per epoch: quantile below 1 -> latency in ns; empty if there are too few events.
 
-
-def mean_curve(messages: list[dict[str, Any]]) -> Curve:
-    """Average one histogram per epoch into a curve that ends where fewer than `TAIL_MIN` events lie beyond."""
-    histograms = [decode_histogram(message["hdr"]) for message in messages]
+    The curve ends where fewer than `TAIL_MIN` events lie beyond.
+    """
+    histograms = list(map(decode_histogram, texts))
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:
-        return []
+        return {}
     nines = np.linspace(-math.log10(1 - _LEAST_QUANTILE), math.log10(fewest / TAIL_MIN), _CURVE_POINTS)
     quantiles: NDArray[np.float64] = 1 - 10.0**-nines
     logs = np.log(np.maximum([histogram.quantiles(quantiles) for histogram in histograms], 1))
-    means = np.exp(logs.mean(axis=0))
-    return list(zip(quantiles.tolist(), means.tolist(), strict=True))
+    return dict(zip(quantiles.tolist(), np.exp(logs.mean(axis=0)).tolist(), strict=True))

@@ -1,6 +1,7 @@
 """Sections on what was compared and how: settings, data, environment, method."""
 
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePath
@@ -8,8 +9,9 @@ from pathlib import PurePath
 from bakeoff.files import from_here
 from bakeoff.plan.workloads import kind_of, options_of
 from bakeoff.report import numbers
+from bakeoff.report.charts import TEMPLATES
 from bakeoff.report.context import Context
-from bakeoff.report.view import ArmView, Code, Column, Fold, Prose, Row, Section, Status, Steps, Table
+from bakeoff.report.view import ArmView, Code, Column, Fold, Prose, Row, Section, Status, Table
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
@@ -19,34 +21,10 @@ from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_bytes, format_duration
 
 _ABSENT = "—"
-_DATA_CHECK_LINES = 40
 
-METHOD = (
-    "All servers run side by side. Each short slice loads one of them alone, in the order ABBA or BAAB drawn by a fair "
-    "coin, so whatever else the machine does affects all of them alike.",
-    "An epoch restores the same data, starts every server fresh and measures every cell once. It yields one number per "
-    "cell: the log of the ratio of throughputs, total events over total time.",
-    "The unit of replication is the epoch, not the second or the request: a restart changes a server's speed by more "
-    "than any measurement within one start can show.",
-    "The 95% interval is Student's t over epochs, widened for stopping as soon as it is narrow enough; verdicts are "
-    "corrected for the number of cells (Holm). Intervals shown before the end are valid however often one looks.",
-    "No epoch or slice is dropped for being slow. Epochs are discarded only for mechanical failures, for all arms at "
-    "once, and are counted. A control is a second instance of the baseline: its true ratio is 1.",
-)
-
-WORDS = {
-    "arm": "one of the setups compared: a server with its settings, its data and its connection",
-    "cell": "a workload at a number of threads; every cell has its own verdict",
-    "slice": "a short time in which one arm alone is loaded",
-    "block": "slices of all arms in turn, in a random order",
-    "epoch": "one restart of all servers from the same data, in which every cell is measured once",
-    "build": "one load of the data; epochs take turns using the builds",
-    "baseline": "the arm that all ratios are relative to",
-    "control": "a second instance of the baseline, whose true ratio is 1. Its 95% interval misses 1 one time in 20; "
-    "the report is UNTRUSTED only if the 99% interval does",
-    "ratio": "an arm's throughput over the baseline's; 1.10 is 10% more",
-    "95% interval": "contains the true ratio 95 times in 100",
-}
+_TEXTS = tomllib.loads((TEMPLATES / "texts.toml").read_text(encoding="utf-8"))
+METHOD: list[str] = _TEXTS["method"]
+WORDS: dict[str, str] = _TEXTS["words"]
 
 
 def settings_section(context: Context) -> Section | None:
@@ -199,11 +177,6 @@ def data_section(context: Context) -> Section | None:
     )
 
 
-def _bytes_by_database(sizes: Mapping[str, float]) -> str:
-    names = len(sizes) > 1
-    return ", ".join(f"{name} {format_bytes(size)}" if names else format_bytes(size) for name, size in sizes.items())
-
-
 def _loads_table(context: Context) -> Table:
     return Table.of(
         "data",
@@ -212,9 +185,7 @@ def _loads_table(context: Context) -> Table:
         Column("rows", lambda build: build.get("rows"), "{:,}".format),
         Column("threads", lambda build: build.get("threads")),
         Column("seconds", lambda build: build.get("seconds"), "{:.1f} s".format),
-        Column("data", lambda build: build.get("data_bytes"), _bytes_by_database),
-        Column("of rows", lambda build: build.get("rows_bytes"), _bytes_by_database),
-        Column("of indexes", lambda build: build.get("index_bytes"), _bytes_by_database),
+        Column("data", lambda build: sum((build.get("data_bytes") or {}).values()) or None, format_bytes),
         Column("snapshot", lambda build: build.get("snapshot_bytes"), format_bytes),
         group=lambda build: context.labels.get(build["arm"], build["arm"]),
         slot=lambda build: context.slots.get(build["arm"]),
@@ -257,10 +228,9 @@ def _data_check_table(context: Context) -> Table:
             if queries or found:  # a restored server is not asked the slow questions
                 arms = sum(table in tables for tables in answers.values())
                 rows.append((moment, table, ", ".join(queries), "; ".join(found) or f"same on {arms} arms"))
-    left = len(rows) - _DATA_CHECK_LINES
     return Table.of(
         "data-check",
-        rows[:_DATA_CHECK_LINES],
+        rows,
         Column("table", itemgetter(1)),
         Column("queries", itemgetter(2)),
         Column("answers", itemgetter(3)),
@@ -268,8 +238,7 @@ def _data_check_table(context: Context) -> Table:
         group_title="asked",
         note="Row counts, checksums, rows sampled by primary key, and the first rows in text order. Texts are compared "
         "as utf8mb4, orders only between equal collations. Columns of times, floating-point numbers, JSON, BIT and "
-        "geometry are not compared; arms whose other columns differ are compared by row count."
-        + (f" {left} more tables are in the run directory." if left > 0 else ""),
+        "geometry are not compared; arms whose other columns differ are compared by row count.",
         all_text=True,
     )
 
@@ -375,7 +344,7 @@ def _sizes(study: Study, workload: Workload) -> str:
 def method_section(context: Context) -> Section | None:
     return Section.of(
         "Method",
-        Steps(items=METHOD),
+        *(Prose(text=paragraph) for paragraph in METHOD),
         Fold(title="Words of this report", content=_words_table()),
         Prose(text="Formulas and tests: `docs/explanation/method.md`.", small=True),
         anchor="method",

@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from bakeoff.report.markdown import marks, value_text
-from bakeoff.report.view import ForestRow, Prose, ReportView, Table, Tone
+from bakeoff.report.view import Prose, ReportView, Table, Tone
 
 _STYLES = {
     Tone.FASTER: "bold green",
@@ -18,8 +18,6 @@ _STYLES = {
     Tone.CONTROL: "dim",
 }
 _SENTENCES_MAX = 8
-_STRIP = 24  # characters of the forest's axis
-_WIDE = 112  # columns from which the axis fits beside the numbers
 
 
 def render_terminal(view: ReportView, console: Console) -> None:
@@ -34,7 +32,7 @@ def render_terminal(view: ReportView, console: Console) -> None:
         console.print(Text(" ".join(view.summary)))
     if view.forest.rows:
         console.print()
-        console.print(_forest_table(view, wide=console.width >= _WIDE))
+        console.print(_forest_table(view))
     if len(view.verdicts) <= _SENTENCES_MAX:
         console.print()
         for verdict in view.verdicts:
@@ -68,14 +66,12 @@ def render_terminal(view: ReportView, console: Console) -> None:
         console.print(Text(f"Again:  {view.command}", style="dim"), soft_wrap=True)
 
 
-def _forest_table(view: ReportView, *, wide: bool) -> RichTable:
+def _forest_table(view: ReportView) -> RichTable:
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     several = len(view.arms) > 2
     table.add_column("cell", overflow="fold")
     if several:
         table.add_column("contender", overflow="fold")
-    if wide:
-        table.add_column("slower ◂ 1 ▸ faster", no_wrap=True)
     table.add_column("ratio", justify="right", no_wrap=True)
     table.add_column("95% interval", no_wrap=True)
     table.add_column("verdict", overflow="fold")
@@ -84,8 +80,6 @@ def _forest_table(view: ReportView, *, wide: bool) -> RichTable:
         cells = [Text("" if row.short == before else row.short)]
         if several:
             cells.append(Text(row.contender))
-        if wide:
-            cells.append(Text(_strip(row, view.forest.one), style=_STYLES[row.tone]))
         cells += [
             Text(row.ratio, style="bold"),
             Text(row.interval or "none yet"),
@@ -107,21 +101,3 @@ def _grouped(table: Table) -> RichTable:
         shown.add_row(*(Text(cell) for cell in (group, *map(value_text, compress(row.values, kept)))))
         before = row.group
     return shown
-
-
-def _strip(row: ForestRow, one: float) -> str:
-    """`    ├──●──┤    │    `: an interval on the forest's axis."""
-
-    def column(percent: float) -> int:
-        return min(int(percent / 100 * _STRIP), _STRIP - 1)
-
-    line = [" "] * _STRIP
-    line[column(one)] = "│"
-    if row.low is not None and row.high is not None:
-        low, high = column(row.low), column(row.high)
-        for index in range(low, high + 1):
-            line[index] = "┼" if index == column(one) else "─"
-        line[low], line[high] = ("◂" if row.cut_left else "├"), ("▸" if row.cut_right else "┤")
-    if row.measured:
-        line[column(row.point)] = "●"
-    return "".join(line)

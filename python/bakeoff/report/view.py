@@ -161,11 +161,6 @@ class Prose(Frozen):
     small: bool = False
 
 
-class Steps(Frozen):
-    kind: Literal["steps"] = "steps"
-    items: tuple[str, ...]
-
-
 class Code(Frozen):
     kind: Literal["code"] = "code"
     text: str
@@ -372,7 +367,7 @@ class Section(Frozen):
                 yield from part.sections()
 
 
-Part = Prose | Steps | Code | Table | Charts | Drawing | Fold | Section
+Part = Prose | Code | Table | Charts | Drawing | Fold | Section
 
 
 def _is_empty(part: Part) -> bool:

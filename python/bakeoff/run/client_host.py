@@ -6,7 +6,6 @@ Passwords travel in its standard input, inside ssh.
 
 import contextlib
 import os
-import platform
 import secrets
 import shlex
 import socket
@@ -100,7 +99,6 @@ class ClientHost:
         own = _own_files(study)
         facts = client._look([engine, *own.values()])
         address = client._servers_address(facts)
-        client._check_system(facts)
         client._cache = facts["cache"]
         for folder in (engine, *own.values()):
             if facts.get(folder.name) != "there":
@@ -200,19 +198,7 @@ class ClientHost:
         names = dict.fromkeys(folder.name for folder in folders)
         said = self._run(_script("look"), *names, what="its machine could not be examined")
         lines = (line.removeprefix(_ANSWER) for line in said.splitlines() if line.startswith(_ANSWER))
-        facts = {name: value.strip() for name, _, value in (line.partition(" ") for line in lines)}
-        if not facts.get("cache", "").startswith("/"):
-            raise HostError(f"--client {self.name}: its shell does not run commands.", hint="Use an account with sh.")
-        return facts
-
-    def _check_system(self, facts: dict[str, str]) -> None:
-        ours = f"{platform.system()} {platform.machine()}"
-        if (there := facts.get("system", "")) != ours:
-            raise HostError(
-                f"--client {self.name}: it runs {there or 'an unknown system'}, and this machine {ours}: the engine "
-                "does not run there.",
-                hint="Name a host with the same system and processor architecture.",
-            )
+        return {name: value.strip() for name, _, value in (line.partition(" ") for line in lines)}
 
     def _servers_address(self, facts: dict[str, str]) -> str:
         address = facts.get("connection", "").partition(" ")[0]

@@ -3,7 +3,6 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff/client"
 say() { echo "bakeoff:$*"; }
 say cache "$cache"
 say connection "$SSH_CONNECTION"
-say system "$(uname -sm)"
 say boot "$(cat /proc/sys/kernel/random/boot_id)"
 say cpus "$(getconf _NPROCESSORS_ONLN)"
 say model "$(sed -n "s/^model name[^:]*: *//p" /proc/cpuinfo | head -n 1)"

@@ -102,18 +102,14 @@ def spent_between(before: Reading, after: Reading) -> dict[str, float]:
 def sum_of(one: CellCounters, other: CellCounters) -> CellCounters:
     """Add up two rounds of an epoch. Switches that one round does not know, since threads ended in it, are left out."""
     names = dict.fromkeys([*one["counters"], *other["counters"]])
-    if not all(any(map(_is_of_switches, each["counters"])) for each in (one, other)):
-        names = dict.fromkeys(name for name in names if not _is_of_switches(name))
+    if not all(any(name.startswith("switches.") for name in each["counters"]) for each in (one, other)):
+        names = dict.fromkeys(name for name in names if not name.startswith("switches."))
     both = {name: one["counters"].get(name, 0) + other["counters"].get(name, 0) for name in names}
     if "memory.rss_bytes" in both:
         both["memory.rss_bytes"] = other["counters"].get("memory.rss_bytes", 0)
     return CellCounters(
         events=one["events"] + other["events"], seconds=one["seconds"] + other["seconds"], counters=both
     )
-
-
-def _is_of_switches(name: str) -> bool:
-    return name.startswith("switches.")
 
 
 def _grown(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:

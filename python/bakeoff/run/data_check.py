@@ -134,32 +134,32 @@ def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listen
 
 def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[str, Answer]:
     name = f"{quoted(database)}.{quoted(table.name)}"
-    columns = table.compared
+    columns, key = table.compared, table.key
     found: dict[str, Answer] = {}
     if not columns:
         return found
     low = high = None
-    if table.key:
-        ((low, high),) = server.query(f"SELECT MIN({table.key}), MAX({table.key}) FROM {name}")
+    if key:
+        ((low, high),) = server.query(f"SELECT MIN({key}), MAX({key}) FROM {name}")
     if not quick:  # a full scan
         ((count,),) = server.query(f"SELECT COUNT(*) FROM {name}", limited=not server.ours)
         where = ""
-        if table.key and low is not None and high is not None and count > _WHOLE_TABLE_ROWS:
-            where = _stretches(server, name, table.key, int(low), int(high))
+        if key and low is not None and high is not None and count > _WHOLE_TABLE_ROWS:
+            where = _stretches(server, name, key, int(low), int(high))
         sql = f"SELECT COUNT(*), COALESCE(SUM(CRC32({table.row})), 0) FROM {name}{where}"
         ((read, total),) = server.query(sql, limited=not server.ours)
         found["rows"] = Answer(sql=sql, answer=f"{count} rows, checksum {int(total):x} of {read}", columns=columns)
-    if table.key and low is not None and high is not None:
+    if key and low is not None and high is not None:
         points = _spread(int(low), int(high), _SAMPLED_ROWS)
-        wanted = ", ".join(map(str, sorted(set(_keys(server, name, table.key, points, 1, int(high))))))
-        sql = f"SELECT {table.row} FROM {name} WHERE {table.key} IN ({wanted}) ORDER BY {table.key}"
+        wanted = ", ".join(map(str, sorted(set(_keys(server, name, key, points, 1, int(high))))))
+        sql = f"SELECT {table.row} FROM {name} WHERE {key} IN ({wanted}) ORDER BY {key}"
         found["sample"] = Answer(sql=sql, answer=_digest(server.query(sql)), columns=columns)
         text = next((column for column in table.columns if column.kind in _TEXTS), None)
         if text:
-            (last,) = _keys(server, name, table.key, [int(low)], _STRETCH_ROWS, int(high))
+            (last,) = _keys(server, name, key, [int(low)], _STRETCH_ROWS, int(high))
             sql = (
-                f"SELECT {table.row} FROM {name} WHERE {table.key} BETWEEN {low} AND {last} "
-                f"ORDER BY {text.quoted}, {table.key} LIMIT {_ORDERED_ROWS}"
+                f"SELECT {table.row} FROM {name} WHERE {key} BETWEEN {low} AND {last} "
+                f"ORDER BY {text.quoted}, {key} LIMIT {_ORDERED_ROWS}"
             )
             found["order"] = Answer(
                 sql=sql, answer=_digest(server.query(sql)), collation=text.collation, columns=columns

@@ -261,7 +261,8 @@ class Loader:
                     options=script_options(self.study, workload, arm.data)
                     | arm_options(arm, setup.table_engine, takes(workload.script)),
                     threads=loader_threads(),
-                    seed=_load_seed(self.study, build),
+                    # Constant beside a running server, whose tables of an earlier run are reused.
+                    seed=seed_for(0 if self.study.has_running_server else self.study.seed, "build", build),
                     on_progress=lambda label, done, total: self.listener.progress(
                         f"{arm.label} {label}", done, total, label
                     ),
@@ -275,11 +276,6 @@ class Loader:
     def _end_if_stopped(self) -> None:
         if self.stop.is_set():
             raise KeyboardInterrupt
-
-
-def _load_seed(study: Study, build: int) -> int:
-    """Seed for a build's rows. Constant beside a running server, whose tables of an earlier run are reused."""
-    return seed_for(0 if study.has_running_server else study.seed, "build", build)
 
 
 def loader_threads() -> int:

@@ -10,8 +10,9 @@ import shutil
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -55,22 +56,7 @@ _THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
 FAR_NS = 250  # near ones took 42 to 100 ns, far ones 370 to 440 (docs/evidence/placement.md)
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")  # read without a system call
 _JITTER_NS = 2_000_000  # a longer gap in a busy loop means it lost its CPU
-_ADVICE = {
-    "other load": "End builds and other servers, or expect wider intervals.",
-    "other bakeoff": "Wait until it ends: they disturb each other's measurements.",
-    "steal": "A neighbour on the same host takes CPU; intervals will be wider, verdicts stay right.",
-    "scheduling": "Slices will be longer, or epochs more.",
-    "burst credits": "Take a kind of machine with steady CPUs, or switch its credits to unlimited.",
-    "frequency": "cpupower frequency-set -g performance",
-    "heat": "Cool it, or cap its frequency below what it can hold.",
-    "CPU quota": "Raise its CPU quota: a throttled server stalls.",
-    "clock": "Prefer tsc.",
-    "memory": "Two servers need 2 GB or more: end something.",
-    "swap": "Free memory, then swapoff -a.",
-    "huge pages": "It stalls some allocators; madvise is the usual setting for database servers.",
-    "disk": "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
-    "CPU distance": "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
-}
+_ADVICE: dict[str, str] = tomllib.loads(Path(__file__).with_name("machine_advice.toml").read_text("utf-8"))
 
 
 class Severity(IntEnum):
@@ -343,16 +329,15 @@ def _duel_of_one_server(
 def _folder_of_a_test_run() -> Iterator[str]:
     """Yield a folder that is kept if the run fails, because the message names files in it."""
     folder = tempfile.mkdtemp(prefix="bakeoff-doctor-")
+    kept = False
     try:
         yield folder
     except Exception:
-        with suppress(OSError):  # it is removed if it is empty
-            Path(folder).rmdir()
+        kept = any(Path(folder).iterdir())
         raise
-    except KeyboardInterrupt:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(study: Study, folder: str, listener: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:

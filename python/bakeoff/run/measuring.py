@@ -316,7 +316,7 @@ def _check_options(
     """Refuse options that a script does not have and values that do not fit; `otherwise` says what else to do."""
     for option, value in options:
         try:
-            if first_unknown([option], described):
+            if is_unknown(option, described):
                 raise SpecError(
                     f"it has no option {option}.", hint=f"{remedy_for(option, described)} {otherwise}".strip()
                 )
@@ -363,13 +363,10 @@ def _check_table_options(workload: Workload, described: Message, arm: Arm, engin
             )
 
 
-def first_unknown(names: Iterable[str], described: Message) -> str | None:
-    known = {option["name"] for option in described["options"]} | set(RAND)
-
-    def has(name: str) -> bool:
-        return name not in ELSEWHERE and (name in known or (not described["options"] and name.startswith(_GLOBALS)))
-
-    return next((name for name in names if not has(name)), None)
+def is_unknown(option: str, described: Message) -> bool:
+    """Whether a script does not have an option, or it is set elsewhere."""
+    names = {each["name"] for each in described["options"]}
+    return option in ELSEWHERE or not (option in names.union(RAND) or (not names and option.startswith(_GLOBALS)))
 
 
 def remedy_for(unknown: str, described: Message) -> str:

@@ -16,26 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.engine import Engine
-from bakeoff.engine_messages import Translated
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
 from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.servers.paths import cache_root, share
-from bakeoff.spec import Arm, Study, parse_server
-from bakeoff.spec.dumps import (
-    SYSTEM_SCHEMAS,
-    TABLE_TYPES,
-    TEXTS_DIFFER,
-    as_loaded,
-    default_database,
-    head_of,
-    is_utf16,
-    quoted,
-    read_dump,
-    used_databases,
-)
+from bakeoff.spec import Arm, Study, dumps, parse_server
+from bakeoff.spec.dumps import TABLE_TYPES, default_database, quoted, read_dump
 from bakeoff.spec.server_name import is_url, url_database, url_password
 from bakeoff.stats.progress import Listener
 
@@ -71,14 +59,14 @@ def databases_in(source: str) -> tuple[str, ...]:
     dump = read_dump(source)
     if Path(source).is_dir():
         return dump.databases
-    head = head_of(source)
-    if is_utf16(head):
+    head = dumps.head_of(source)
+    if dumps.is_utf16(head):
         raise SpecError(
             f"data {source}: it is UTF-16 text, as PowerShell's `>` writes it.",
             hint="Dump again with mysqldump --result-file=FILE; converting the file does not restore all bytes.",
             field=("data", "source"),
         )
-    return used_databases(head.decode(errors="replace"))
+    return dumps.used_databases(head.decode(errors="replace"))
 
 
 def load_dump(
@@ -124,7 +112,11 @@ def load_dump(
             error.hint = "The dump was read up to there; nothing of it is kept."
         raise
     found.names.update(marks.names | found.names)
-    _note(found, label, listener)
+    if said := dumps.as_loaded(label, found.names):
+        listener.note(f"{said}, because it does not know them. {dumps.TEXTS_DIFFER}")
+    if found.left_out:
+        what = ", ".join(f"{reason} ({count})" for reason, count in found.left_out.items())
+        listener.note(f"{label}: statements of the dump that were left out: {what}")
     return Loaded(databases=databases_of(server), translated=found.names)
 
 
@@ -132,7 +124,7 @@ def databases_of(server: Server) -> tuple[str, ...]:
     rows = server.query(
         f"SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type IN {TABLE_TYPES} ORDER BY 1"
     )
-    return tuple(str(name) for (name,) in rows if str(name) not in SYSTEM_SCHEMAS | {MARKS})
+    return tuple(str(name) for (name,) in rows if str(name) not in dumps.SYSTEM_SCHEMAS | {MARKS})
 
 
 def check_source(study: Study) -> None:
@@ -148,14 +140,6 @@ def require_database(study: Study, source: str, there: Sequence[str]) -> None:
             hint=f"Write --database {(*there, 'NAME')[0]} (`database:` in a study file).",
             field=("database",),
         )
-
-
-def _note(found: Translated, label: str, listener: Listener) -> None:
-    if said := as_loaded(label, found.names):
-        listener.note(f"{said}, because it does not know them. {TEXTS_DIFFER}")
-    if found.left_out:
-        what = ", ".join(f"{reason} ({count})" for reason, count in found.left_out.items())
-        listener.note(f"{label}: statements of the dump that were left out: {what}")
 
 
 _INSERT_BYTES = 256 * 1024

@@ -59,7 +59,9 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
     """Return the run's study, with another budget if one is given. SpecError unless it is the one `asked` for."""
     study = run.study()
     if asked is not None:
-        asked = _as_begun(resolved(asked), study)
+        taken = {arm.name: arm.data for arm in study.arms}  # data of running servers is in folders that the run keeps
+        arms = (arm.with_data(taken.get(arm.name, arm.data)) if is_url(arm.data.source) else arm for arm in asked.arms)
+        asked = resolved(asked).with_arms(tuple(arms))
         same = {"seed": study.seed, "budget_s": study.budget_s, "client": study.client}
         if asked.model_copy(update=same) != study:
             names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]
@@ -73,15 +75,6 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
     if plan is not None:
         changed["builds"] = plan.builds
     return study.model_copy(update=changed)
-
-
-def _as_begun(asked: Study, begun: Study) -> Study:
-    """Return the study with the folders in which the run keeps data taken from running servers."""
-    arms = tuple(
-        arm.with_data(own.data) if is_url(arm.data.source) else arm
-        for arm, own in zip(asked.arms, begun.arms, strict=False)
-    )
-    return asked.with_arms((*arms, *asked.arms[len(arms) :]))
 
 
 @contextmanager
@@ -142,30 +135,31 @@ def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ())
 
 def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
     """Refuse to mix epochs of two builds or configurations (`setup_digests`); write down what is new."""
-    kept, measured = run.read(_SETUPS_FILE, dict[str, str]) or {}, bool(run.finished_epochs())
-    for arm, now in digests.items():
-        if measured and kept.get(arm, now) != now:
-            raise ResultsError(
-                f"arm {arm} was measured with another version, binary or options than its server has now.",
-                hint="Start a new run.",
-            )
-        kept[arm] = now
-    run.write_json(_SETUPS_FILE, kept)
+    if arm := _first_changed(run, _SETUPS_FILE, digests):
+        raise ResultsError(
+            f"arm {arm} was measured with another version, binary or options than its server has now.",
+            hint="Start a new run.",
+        )
 
 
 def check_sources(run: RunDirectory, study: Study) -> None:
     """Refuse to mix epochs of two scripts, captures or dumps of one name; write down what is new."""
-    kept = (run.read(_SOURCES_FILE, dict[str, str]) or {}) if run.finished_epochs() else {}
     dumps = {arm.data.source for arm in study.arms if arm.data.source}
     found = {source: dump_digest(source) for source in dumps if Path(source).exists()}  # a cluster's nodes may have it
-    for source, now in (script_digests(study) | found).items():
-        if kept.setdefault(source, now) != now:
-            raise ResultsError(
-                f"run {run.name}: {source} has changed since its epochs were measured.",
-                hint="Put it back as it was (a dump with its times of modification), or start a new run.",
-            )
-    if kept:
-        run.write_json(_SOURCES_FILE, kept)
+    if source := _first_changed(run, _SOURCES_FILE, script_digests(study) | found):
+        raise ResultsError(
+            f"run {run.name}: {source} has changed since its epochs were measured.",
+            hint="Put it back as it was (a dump with its times of modification), or start a new run.",
+        )
+
+
+def _first_changed(run: RunDirectory, file: str, digests: Mapping[str, str]) -> str | None:
+    kept = run.read(file, dict[str, str]) or {}
+    changed = [name for name, now in digests.items() if kept.get(name, now) != now]
+    if changed and run.finished_epochs():
+        return changed[0]
+    run.write_json(file, {**kept, **digests})
+    return None
 
 
 def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) -> Before:

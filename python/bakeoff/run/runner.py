@@ -50,7 +50,7 @@ class AfterVerdict(Protocol):
 @dataclass(frozen=True)
 class Invocation:
     command_line: Sequence[str]
-    passwords: Mapping[str, str] = field(default_factory=dict)
+    passwords: Mapping[str, str] = field(default_factory=dict)  # by arm name, or by the source of data
     resume: RunDirectory | None = None  # a run to continue; its finished epochs count
     after_verdict: AfterVerdict | None = None
 

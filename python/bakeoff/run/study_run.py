@@ -21,10 +21,9 @@ from bakeoff.results.epoch_data import loading_seconds, wall_time
 from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import kinds_of
 from bakeoff.run.arms import MemoryShare
-from bakeoff.run.epoch import Interrupted
+from bakeoff.run.epoch import EpochDone, EpochOrder, Interrupted, run_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
-from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.resume import note_extension, stop_reason
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Arm, Study
@@ -52,13 +51,11 @@ class Hosts(Protocol):
 
 
 class Joining(Protocol):
-    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms.
+    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms."""
 
-    `with_arm` installs the study's last arm. `load` loads what arms lack of a build, and returns why one cannot be
-    loaded, and seconds of repeated loads.
-    """
+    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools: ...  # installs the study's last arm
 
-    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools: ...
+    # Loads what arms lack of a build; returns why one cannot be loaded, and seconds of repeated loads.
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]: ...
 
 

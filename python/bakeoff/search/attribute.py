@@ -1,7 +1,4 @@
-"""Search for the setting that explains the difference between two arms of a run (`bakeoff explain --attribute`).
-
-The search has its own run directory, below that of the run it explains.
-"""
+"""Search for the setting that explains the difference between two arms of a run (`bakeoff explain --attribute`)."""
 
 import threading
 from collections.abc import Sequence
@@ -103,7 +100,7 @@ def _refused(
 ) -> dict[str, str]:
     """Return the reason for each setting that the baseline's server does not accept, by factor.
 
-    Only another version's values are tried: all of them together, and halves of them if that fails.
+    Other versions' values are tried together, and in halves if that fails.
     """
     has_server = any(each.factor == SERVER for each in asked.settings)
     foreign = [each for each in asked.settings if has_server and each.factor.startswith("option.")]

@@ -1,8 +1,6 @@
 """Find the settings in which two arms of a run differ, and make the study that searches them.
 
-Two arms differ in options, environment, data, connection, and perhaps in binaries. The search (`search/guilty.py`)
-measures the baseline beside arms with some of the contender's values. What other binaries change besides their
-defaults is one more setting, `server`, which only the contender itself has.
+What other binaries change besides their defaults is one more setting, `server`, which only the contender itself has.
 """
 
 import re
@@ -98,10 +96,7 @@ def typed_settings(
     *,
     other_default: bool = False,
 ) -> list[Setting]:
-    """Find options (or environment variables) that were typed differently, grouped by the variable that they set.
-
-    Values that both servers read as the same (16M and 16777216, ON and 1, the default) do not differ.
-    """
+    """Find options (or environment variables) that were typed differently and are not read as the same."""
     found = []
     for name in dict.fromkeys(key_of(kind, each) for each, _ in (*theirs, *mine)):
         ours, value = (tuple(pair for pair in pairs if key_of(kind, pair[0]) == name) for pairs in (mine, theirs))

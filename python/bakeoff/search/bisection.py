@@ -1,7 +1,6 @@
 """Searches: what is believed of a study's builds or settings, what its next epoch measures, and when it has ended.
 
-All of it follows from the study and the values so far, so a resumed run continues as it would have. A search has one
-cell. Every epoch measures the baseline, which is good, and one other arm.
+All of it follows from the study and the values so far, so a resumed run continues as it would have.
 """
 
 import math

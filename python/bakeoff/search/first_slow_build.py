@@ -1,16 +1,12 @@
 """Bisect a regression by noisy measurements: which build of an ordered list is the first slow one.
 
-Every value is an epoch's log ratio of one build over build 0, which is good; the last build is slow. If k is the
-culprit, builds before k have mean 0, those from k on have one unknown mean, and all share one unknown variance. Flat
-priors of mean and log variance integrate both out, so nothing is estimated beforehand, and k has a flat prior, too:
+Every value is an epoch's log ratio of one build over build 0, which is good. If k is the first slow one, builds before
+k have mean 0, those from k on one unknown mean, all one unknown variance. With flat priors of k, mean and log variance
 
     p(k | values) ~ n_k^(-1/2) RSS_k^(-(n - 1)/2)
 
 n_k: values of builds from k on; RSS_k: squares of the values before k, and of those from k on about their mean.
-
-Assumes: one change in the list, epochs independent and roughly normal, one variance.
-Source: R. M. Karp, R. Kleinberg, Noisy binary search and its applications, SODA 2007; M. Ben-Or, A. Hassidim, The
-Bayesian learner is optimal for noisy binary search, FOCS 2008 (the posterior over the place, and where to look next).
+Source: R. M. Karp, R. Kleinberg, Noisy binary search and its applications, SODA 2007.
 """
 
 import math

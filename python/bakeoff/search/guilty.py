@@ -1,15 +1,12 @@
 """Search which few of many differing options explain a difference.
 
-Every value is an epoch's log ratio of an arm that has some of the options at their second value, over the baseline that
-has none. Effects add up: value = sum of the effects of those options + noise. An option matters with a small prior
-probability, and then its effect is normal about 0; the noise has one unknown variance. Effects and variance integrate
-out (normal and inverse gamma), so a set of options has a closed likelihood. The posterior is over sets: those reached
-from the likeliest ones by adding, removing or exchanging one option, until none is new.
+Every value is an epoch's log ratio of an arm that has some of the options at their second value, over the baseline:
+the sum of their effects + noise. An option matters with a small prior probability, and then its effect is normal about
+0. Effects and variance integrate out (normal and inverse gamma). The posterior is over sets: those reached from the
+likeliest ones by adding, removing or exchanging one option, until none is new.
 
-Assumes: few options matter, effects add up (in logarithms), epochs independent and roughly normal.
 Source: D. Madigan, A. E. Raftery, Model selection and accounting for model uncertainty in graphical models using
-Occam's window, JASA 1994 (sets); D. V. Lindley, On a measure of the information provided by an experiment, 1956, and
-M. Aldridge, O. Johnson, J. Scarlett, Group testing: an information theory perspective, 2019 (what to measure next).
+Occam's window, JASA 1994 (sets); M. Aldridge, O. Johnson, J. Scarlett, Group testing, 2019 (what to measure next).
 """
 
 import math
@@ -101,8 +98,7 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
 def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[bool]) -> tuple[bool, ...]:
     """Return the options to have their second value in the next epoch: those whose sum of effects is least known.
 
-    For normal beliefs that value is the most informative. Options that make no difference to it are drawn. An option
-    of `only_all` has its second value only if all others have it, too.
+    An option of `only_all` has its second value only if all others have it, too.
     """
     spread, best, best_value = found.covariance, np.zeros(found.options), -1.0
     fixed = np.array(only_all, dtype=np.bool_)

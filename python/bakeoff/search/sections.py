@@ -213,7 +213,7 @@ def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Sectio
     analysis = run.read("analysis.json", Analysis)
     if analysis is None:
         return None
-    inner = Context.read(run, analysis)
+    inner = Context(run, analysis)
     believed = believed_of(inner)
     if believed is None:
         return None

@@ -1,7 +1,4 @@
-"""Real servers: found by name, fetched, initialised, started, made ready and stopped.
-
-The package prints nothing: progress goes to a callback `(what, done_bytes, total_bytes)`.
-"""
+"""Real servers: found by name, fetched, initialised, started, made ready and stopped. Nothing here prints."""
 
 from bakeoff.servers import readiness
 from bakeoff.servers.catalog import Catalog, Entry, Installation

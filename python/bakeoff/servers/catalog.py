@@ -88,8 +88,6 @@ def options_in_help(help_text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Paths of one server's parts. `share` holds the messages and the system table scripts."""
-
     basedir: Path
     argv: tuple[str, ...]
     share: Path

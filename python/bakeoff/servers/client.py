@@ -94,8 +94,6 @@ class StreamCursor(SSCursor):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Account:
-    """A user and its password, which is kept in memory only."""
-
     user: str
     password: str = field(default="", repr=False)
 

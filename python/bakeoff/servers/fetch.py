@@ -62,7 +62,6 @@ def no_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
 
 
 def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
-    """Download the file of an entry into `folder` and check it."""
     source = entry.source
     if source.tarball:
         file = expanded(Path(source.tarball))
@@ -90,7 +89,6 @@ def sha256_of(file: Path) -> str:
 
 
 def need_client(kind: str, what_for: str) -> str:
-    """Return the path of the client for a kind of source; empty if none is needed."""
     if kind not in _CLIENTS:
         return ""
     name, package = _CLIENTS[kind]
@@ -132,7 +130,6 @@ def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> P
 
 
 def _npm(entry: Entry, package: str, folder: Path, progress: Progress) -> Path:
-    """Pack one npm package without running its scripts, with a temporary cache."""
     program = need_client("npm", entry.name)
     cache = folder / "npm-cache"
     argv = [program, "pack", package, "--pack-destination", str(folder), "--cache", str(cache), "--silent"]

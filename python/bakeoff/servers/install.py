@@ -114,7 +114,6 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
-    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache."""
     if spec.is_running:
         raise SpecError(f"server {spec}: a running server is not installed.", hint="bakeoff only connects to it.")
     if spec.origin is Origin.DOCKER:
@@ -127,7 +126,6 @@ def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
 
 
 def installed() -> dict[str, int]:
-    """Return the names in the cache with their bytes on disk."""
     folder = cache_root() / "servers"
     found = sorted(each.parent for each in folder.glob(f"*/{RECORD}"))
     return {each.name: bytes_on_disk(each) for each in found}

@@ -277,7 +277,8 @@ class Instance(Server):
             status = self._child.poll()
             if status is not None:
                 said = f"({self.installation.name}) ended with status {status} while starting"
-                raise self._failure(said, hint=self._why_it_ended(status))
+                logs = tail(self.error_log, 60) + tail(self.home / "console.log", 20)
+                raise self._failure(said, hint=advice(logs, self.home))
             try:
                 connection = self._connect()
                 with connection.cursor() as cursor:
@@ -292,12 +293,6 @@ class Instance(Server):
 
     def _failure(self, what: str, hint: str = "") -> ServerError:
         return ServerError(f"server {self.name} {what}.", hint=hint, log_tail=self.error_log_tail())
-
-    def _why_it_ended(self, status: int) -> str:
-        hint = advice(tail(self.error_log, 60) + tail(self.home / "console.log", 20), self.home)
-        if not hint and status < 0 and self.environment.get("LD_PRELOAD"):
-            return "It crashed with LD_PRELOAD. This build may bring its own allocator."
-        return hint
 
     def _connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
         where = {"unix_socket": str(self.socket_path), "ssl_disabled": True}

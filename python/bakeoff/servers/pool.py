@@ -225,8 +225,6 @@ class ServerPool:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A running server to try out (`bakeoff server start NAME`). Its TCP account has all privileges."""
-
     instance: Instance
     tcp_account: Account
     notes: tuple[str, ...]

@@ -73,7 +73,6 @@ def _wrong(source: str | Path, reason: str, hint: str = "") -> SpecError:
 
 
 def head_of(path: str) -> bytes:
-    """Return the first megabyte of a file, decompressed."""
     try:
         ran = subprocess.run([require_engine(), "head", path], capture_output=True, timeout=_HEAD_S, check=False)
     except subprocess.TimeoutExpired:
@@ -193,7 +192,6 @@ def _shell_chunks(path: Path, names: list[str], base: str, about: dict[str, Any]
 
 
 def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Tell the engine how to turn the rows of a table into INSERTs."""
     known = {"fieldsTerminatedBy": "\t", "fieldsEnclosedBy": "", "fieldsEscapedBy": "\\", "linesTerminatedBy": "\n"}
     known["defaultCharacterSet"] = "utf8mb4"
     other = [name for name, value in known.items() if options.get(name, value) != value]

@@ -15,8 +15,6 @@ from bakeoff.spec.server_name import ServerSpec
 
 
 class Part(StrEnum):
-    """What a factor belongs to, and so what arms that differ in it share."""
-
     SERVER = "server"  # loads are shared where the option does not affect the stored data
     DATA = "data"  # each level has its own loads
     CLIENT = "client"  # same server settings and same loads
@@ -190,8 +188,6 @@ class Arm(Frozen):
 
 
 class WorkloadFields(Frozen):
-    """What a study file and the record of a run both say of a workload."""
-
     script: str = Field(
         description="Bundled name (`bakeoff list workloads`), or path of a Lua file or a capture beside the study."
     )

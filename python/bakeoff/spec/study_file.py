@@ -145,7 +145,6 @@ class LoadedStudy:
         return ("factors", factor, level if isinstance(levels, dict) else levels.index(level))
 
     def place_of_field(self, field: KeyPath, combination: Mapping[str, str]) -> KeyPath:
-        """Return the place that sets a field of an arm (a path inside `Arm`), else the place of its server."""
         return self.place_of_setting((*settings_behind(field), "server"), combination)
 
     def place_of_setting(self, names: Sequence[str], combination: Mapping[str, str]) -> KeyPath:
@@ -278,7 +277,6 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
 def _check_part(
     part: StudyFile | Scale, levels: Mapping[str, Mapping[str, Mapping[str, str]]], lines: Lines, place: KeyPath
 ) -> None:
-    """Check settings, threads and workloads of the file, or of the scale at `place`."""
     for name, value in part.settings.items():
         here = (*place, "settings", name)
         _checked(lines, here, name, value)

@@ -73,10 +73,7 @@ def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
 
 
 def build_effect(points: Sequence[EpochPoint]) -> float | None:
-    """Return the p-value of the one-way F test between builds; None with one build or no spread within builds.
-
-    Values of several hosts must have their hosts' means removed, which costs a degree of freedom for each further host.
-    """
+    """Return p of the F test between builds; values of several hosts must have their hosts' means removed."""
     groups: dict[int, list[float]] = {}
     for point in points:
         groups.setdefault(point.build, []).append(point.value)
@@ -145,10 +142,9 @@ _WARM_WINDOWS_S = (0.5, 1.0, 2.0)
 def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
     """Whether a warm-up may end: early once the ratios of the arms have stopped moving, late while they still move.
 
-    Throughput is never steady on a shared machine, so arms are compared within blocks. Before `planned_s` seconds,
-    every arm's log ratio to the first, plus two standard errors, must have moved by less than 1.5% between the last two
-    seconds. Later the warm-up continues while an arm has moved by more than 1.5% plus two standard errors between the
-    last two windows of 0.5, 1 or 2 s.
+    Before `planned_s`, every arm's log ratio to the first, plus two standard errors, must have moved by less than
+    1.5% between the last two seconds. Later the warm-up continues while an arm has moved by more than that plus two
+    standard errors between the last two windows of 0.5, 1 or 2 s.
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
     if end_s < planned_s:

@@ -1,8 +1,7 @@
 """Main effects and interactions of a study's factors, ratios of any two arms, and published ratios.
 
-The model is ln y = epoch + main effects + interactions, estimated epoch by epoch. An effect is the mean difference of
-log throughputs over the combinations of the other factors that have both levels. For a complete factorial, or a regular
-fraction of one, this is least squares. Intervals are over epochs, so what moves a whole epoch cancels.
+The model is ln y = epoch + main effects + interactions, estimated epoch by epoch: an effect is the mean difference of
+log throughputs over the combinations of the other factors. Intervals are over epochs.
 """
 
 import math
@@ -131,8 +130,7 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
 def contrast_weights(design: Design, steps: Steps) -> tuple[Weights, int]:
     """Return the contrast of a step of one or two factors, and how many arms are at the upper end.
 
-    Arms are matched on the levels of all other factors. A step within a fraction averages over the fraction's factors
-    instead, because it is balanced in them.
+    Arms are matched on all other factors, but a step within a fraction averages over those of the fraction.
     """
     names = design.fraction.factors if design.fraction else ()
     fractioned = {index for index, factor in enumerate(design.factors) if factor.name in names}
@@ -232,10 +230,9 @@ def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio
 
 
 def judge(published: float, measured: Estimate | None) -> Agreement:
-    """Compare the published order with the measured one.
+    """Compare the published order with the measured one, which AGREES if the whole interval is on the published side.
 
-    AGREES if the whole interval is on the published side of 1, and not within 3% of it (or within 3% if that was
-    published). DIFFERS if all of it contradicts the published order.
+    Both are equal to 1 if they lie within 3% of it.
     """
     if measured is None or measured.interval.low is None or measured.interval.high is None:
         return Agreement.CANNOT_TELL

@@ -1,8 +1,7 @@
 """Reduce one epoch's slices to one log ratio for each comparison, D_e, and to what explains its spread.
 
-D_e = ln(N_B / T_B) - ln(N_A / T_A). N sums the events of the epoch's counted slices. T sums the time that connections
-were busy, averaged over connections (in an open loop, the whole slice). The observations of a study are the D_e of its
-epochs, never slices (docs/reference/method.md).
+D_e = ln(N_B / T_B) - ln(N_A / T_A). N sums the events of the epoch's counted slices, T the time that connections were
+busy, averaged over connections (in an open loop, the whole slice).
 """
 
 import math
@@ -109,8 +108,7 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
 def with_rates(slices: Frame) -> Frame:
     """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with a floor of half an event).
 
-    A slice that counted nothing has no busy time, because an event that began in the guard took all of it. Counting
-    that time would exaggerate differences of events nearly as long as slices.
+    A slice that counted nothing has no busy time, because an event that began in the guard took all of it.
     """
     by = slices.by(*(name for name in ("cell", "arm", "epoch") if name in slices.columns))
     events, busy_ns = (np.nan_to_num(slices[name].astype(np.float64)) for name in ("events", "busy_ns"))

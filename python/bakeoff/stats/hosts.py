@@ -1,7 +1,6 @@
-"""Combine the epochs of several hosts by random effects: a host is a block, and what its epochs share is one draw.
+"""Combine the epochs of several hosts by random effects: hosts are a sample of all that might have been used.
 
-With one host everything here is the plain mean over epochs. With several, hosts are a sample of all that might have
-been used, so the degrees of freedom are those of the hosts, however many epochs they have.
+The degrees of freedom are those of the hosts, however many epochs they have. With one host it is the plain mean.
 """
 
 import math

@@ -264,13 +264,10 @@ def welch(later: Moments, earlier: Moments) -> Unpaired | None:
         return None
     mean = later.mean - earlier.mean
     a, b = later.sd**2 / n, earlier.sd**2 / m
-    half_width: float
-    p: float | None
-    if min(n, m) < EPOCHS_MIN_UNPAIRED:
-        half_width, p = math.inf, None
-    elif a + b == 0:
-        half_width, p = 0.0, 1.0 if mean == 0 else 0.0
-    else:
+    half_width, p = math.inf, None
+    if min(n, m) >= EPOCHS_MIN_UNPAIRED and a + b == 0:
+        half_width, p = 0.0, float(mean == 0)
+    elif min(n, m) >= EPOCHS_MIN_UNPAIRED:
         degrees = (a + b) ** 2 / (a**2 / later.degrees + b**2 / earlier.degrees)
         error = math.sqrt(a + b)
         half_width = t_quantile(1 - ALPHA_T / 2, degrees) * error

@@ -1,7 +1,6 @@
 """Forecast how long a comparison takes on this machine: the noise card of a run, and the resolution of a machine.
 
-Both split the spread of D_e into a part that longer epochs average out and a part that only more restarts do. No
-interval is built on them.
+Both split the spread of D_e into a part that longer epochs average out and a part that only more restarts do.
 """
 
 import math
@@ -170,8 +169,7 @@ class Resolution(Frozen):
 def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: float) -> Resolution | None:
     """Forecast the time for each of `TARGETS` from the epochs of two equal arms in one cell.
 
-    Their true log ratio is 0, so the mean square of D_e is the variance between epochs. The part from within an epoch
-    is scaled to the measuring time of a real run. None below three usable epochs, or if that part is unknown.
+    Their true log ratio is 0, so the mean square of D_e is the variance between epochs. None below three usable epochs.
     """
     values = [pair.value for pair in pairs if math.isfinite(pair.value)]
     within = [pair.variance_of_mean for pair in pairs if pair.variance_of_mean is not None]

@@ -2,9 +2,7 @@
 
     X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))
 
-lambda: events per second of one thread; sigma: share of the work that waits for others (contention); kappa: cost of
-each pair of threads (crosstalk). Fitted on ln X by least squares, so every thread count has the same weight.
-
+sigma: share of the work that waits for others (contention); kappa: cost of each pair of threads (crosstalk).
 Source: N. J. Gunther, Guerrilla Capacity Planning (2007), the Universal Scalability Law.
 """
 
@@ -129,8 +127,7 @@ def _fit(threads: Floats, logs: Floats) -> Floats:
 def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats:
     """Fit the law to means of epochs drawn with replacement.
 
-    Means of n drawn epochs scatter less than those of n new ones, so each drawn mean is moved away from the mean of all
-    by as much as a t interval is wider than percentiles.
+    Each drawn mean is moved away from the mean of all by as much as a t interval is wider than percentiles.
     """
     rng, n, centre = np.random.default_rng(seed), len(logs), logs.mean(axis=0)
     means = logs[rng.integers(0, n, (_RESAMPLES, n))].mean(axis=1)  # (resamples, counts)
@@ -173,10 +170,7 @@ def _peak(parameters: Floats) -> Floats:
 
 
 def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
-    """P of F = (mean square of the thread counts' means off the law) / (mean square of the scatter at a thread count).
-
-    Sigma or kappa at its bound is not counted as fitted.
-    """
+    """P of F = (mean square of the thread counts' means off the law) / (mean square of their scatter)."""
     epochs, counts = logs.shape
     if epochs < 2:
         return None

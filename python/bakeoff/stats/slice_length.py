@@ -1,15 +1,12 @@
 """Choose the slice length of a cell from a short pilot: the length with the least noise for the time it takes.
 
-Short slices cancel slow noise because both arms see it, but spend more of the time on guards. The pilot measures at the
-shortest length that holds enough events; the other candidates are multiples of it. Each pilot slice's log throughput,
-less the mean of its arm, is one value of a noise series. Averaged over windows of length tau and combined as in a
-block, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
+Each pilot slice's log throughput, less the mean of its arm, is one value of a noise series. Averaged over windows of
+length tau and combined as in a block, q = (x1 - x2 - x3 + x4) / 2, it gives an Allan variance
 
     J(tau) = Var(q) * 4 (tau + g + r)      variance of a block's ratio times the seconds that the block takes
 
-with the guard g, and the time r between two slices. This is an Allan variance. A pilot of seconds knows J of the longer
-lengths only roughly, and misses later bursts, which hurt short slices least. So the shortest tau is taken whose J is
-within one standard error of the least (Breiman et al., Classification and Regression Trees, 1984, 3.4.3).
+with the guard g, and the time r between two slices. The shortest tau is taken whose J is within one standard error of
+the least (Breiman et al., Classification and Regression Trees, 1984, 3.4.3).
 """
 
 import math
@@ -76,10 +73,12 @@ def choose_slice_length(pilot: Frame, *, cell: str, pilot_ns: int, ceiling_ns: i
         )
     rated = with_rates(usable)
     needed_ns = _needed_ns(rated)
-    residuals = _residuals(rated)
+    ordered = rated.sort("start_ns")
+    arms, steps_ns = ordered.by("arm"), np.diff(ordered["start_ns"])
+    residuals = ordered["log_rate"] - arms.mean(ordered["log_rate"])[arms.ids]
+    rest_ns = max(float(np.median(steps_ns)) - pilot_ns - guard_ns(pilot_ns), 0.0) if steps_ns.size else 0.0
     longest_ns = min(ceiling_ns, LONGEST_NS)
     lengths = [length for factor in MULTIPLES if (length := factor * pilot_ns) <= longest_ns] or [longest_ns]
-    rest_ns = _rest_ns(rated, pilot_ns)
     curve = [_point(residuals, pilot_ns, length, needed_ns, rest_ns) for length in lengths]
     known = [(point.j_s, point) for point in curve if point.allowed and point.j_s is not None]
     if known:
@@ -122,11 +121,6 @@ def pilot_slice_ns(warm_up: Frame) -> int:
     return max(SLICE_MIN_NS, math.ceil(min(needed_ns, _PILOT_MAX_NS) / _MS) * _MS)
 
 
-def _rest_ns(rated: Frame, pilot_ns: int) -> float:
-    steps_ns = np.diff(np.sort(rated["start_ns"]))
-    return max(float(np.median(steps_ns)) - pilot_ns - guard_ns(pilot_ns), 0.0) if steps_ns.size else 0.0
-
-
 def _needed_ns(rated: Frame) -> float:
     """Shortest slice with 5 mean latencies and 20 completions of the slowest arm; 2 s suffice for the latter."""
     worst = 0.0
@@ -138,12 +132,6 @@ def _needed_ns(rated: Frame) -> float:
         completions_ns = min(_EVENTS_MIN * seconds / events * 1e9, 2e9)
         worst = max(worst, LATENCIES_MIN * latency_ns, completions_ns)
     return worst
-
-
-def _residuals(rated: Frame) -> NDArray[np.float64]:
-    rated = rated.sort("start_ns")
-    arms = rated.by("arm")
-    return rated["log_rate"] - arms.mean(rated["log_rate"])[arms.ids]
 
 
 def _point(

@@ -1,8 +1,7 @@
 """The stopping rule of docs/reference/method.md as a pure function of the epochs so far.
 
 A comparison is PRECISE when its t interval is narrow enough, DECISIVE when the anytime-valid interval excludes the
-reference (a ratio of 1, or a gate's limit). It is then settled, and its contender is no longer measured in that cell. A
-cell is finished when all its comparisons are settled; the control is never waited for.
+reference. It is then settled, and its contender is no longer measured in that cell. The control is never waited for.
 """
 
 import math
@@ -119,8 +118,11 @@ def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"
         stop = Stop.ANSWERED
     if stop is Stop.RUNNING and elapsed_s + next_s > limit_s:
         stop = Stop.BUDGET
-    left = _most([state.epochs_left for state in open_states if not state.is_control])
-    more_s = None if left is None else min(left * next_s, max(study.budget_s - elapsed_s, 0.0))
+    lefts = [state.epochs_left for state in open_states if not state.is_control]
+    known = [left for left in lefts if left is not None]
+    more_s = (
+        min(max(known) * next_s, max(study.budget_s - elapsed_s, 0.0)) if known and len(known) == len(lefts) else None
+    )
     return Decision(stop=stop, settled=settled, more_s=0.0 if stop is not Stop.RUNNING else more_s, share=share)
 
 
@@ -179,11 +181,6 @@ def _overall(states: Sequence[ComparisonState], *, going_on: bool, aborted: bool
         return Stop.ABORTED if aborted else Stop.RUNNING
     stops = {state.stop for state in states if not state.is_control}
     return Stop.DECISIVE if Stop.DECISIVE in stops else Stop.PRECISE
-
-
-def _most(numbers: Sequence[int | None]) -> int | None:
-    known = [number for number in numbers if number is not None]
-    return max(known) if known and len(known) == len(numbers) else None
 
 
 class Rule(Protocol):

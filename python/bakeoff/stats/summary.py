@@ -163,8 +163,7 @@ def latency_ratios(
 ) -> tuple[LatencyRatio, ...]:
     """Compare every latency quantile of every operation that the baseline and a contender both have.
 
-    L_e(q) = ln Q_B,e(q) - ln Q_A,e(q), from the histograms of whole epochs; mean and interval are over epochs. Requests
-    are never pooled over epochs: within one start of a server they are not independent.
+    Requests are never pooled over epochs: within one start of a server they are not independent.
     """
     rows: dict[tuple[str, str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     host_of = {epoch.epoch: epoch.host for epoch in epochs}

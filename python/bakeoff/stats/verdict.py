@@ -65,6 +65,7 @@ class AnalysisContext:
 class _Sample:
     """The epochs of one comparison that have a finite ratio; `why` explains the obstacle."""
 
+    context: AnalysisContext
     cell: Cell
     contender: str
     pairs: tuple[PairEstimate, ...]
@@ -79,6 +80,38 @@ class _Sample:
     def has_ratio(self) -> bool:
         return self.obstacle in (None, Obstacle.NOT_RESTARTED)
 
+    @property
+    def interval_of(self) -> iv.IntervalOf:
+        unlike = self.obstacle is Obstacle.UNLIKE_MACHINES
+        return iv.no_interval if unlike else partial(self.context.interval, stop=self.stop)
+
+    @property
+    def p_value(self) -> float | None:
+        early = self.stop.anytime_only or self.found.n < iv.N_MIN
+        return None if early or not self.has_ratio else iv.p_value(*self.found)
+
+    @property
+    def excludes_one(self) -> bool:
+        alpha = iv.ALPHA_DECISIVE / self.context.family
+        far = abs(self.found.mean) > iv.anytime_half_width(*self.found[1:], alpha=alpha)
+        return far and self.obstacle is not Obstacle.UNLIKE_MACHINES
+
+    @property
+    def more_epochs(self) -> int | None:
+        if self.stop in (Stop.PRECISE, Stop.DECISIVE):
+            return 0
+        if self.found.n < 2 or not self.has_ratio:
+            return None
+        needed = hosts.epochs_needed(self.values, self.hosts, self.context.study.precision)
+        return None if needed is None else max(needed - self.found.n, 0)
+
+    def points(self, *, within_hosts: bool = False) -> tuple[EpochPoint, ...]:
+        values = hosts.without_hosts(self.values, self.hosts) if within_hosts else self.values
+        return tuple(
+            EpochPoint(epoch=pair.epoch, build=pair.build, value=value, host=pair.host)
+            for pair, value in zip(self.pairs, values, strict=True)
+        )
+
 
 def compare(
     pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: AnalysisContext
@@ -90,14 +123,12 @@ def compare(
         for arm in context.study.arms[1:]
         if (found := pairs.get((cell.name, arm.name)))
     ]
-    p_values = [_p_value(sample) for sample in samples]
-    adjusted = _adjusted(samples, p_values, context)
-    builds = [diagnostics.build_effect(_within_hosts(sample)) for sample in samples]
+    adjusted = _adjusted(samples, context)
+    builds = [diagnostics.build_effect(sample.points(within_hosts=True)) for sample in samples]
+    flags = diagnostics.build_flags(builds)
     return tuple(
-        _comparison(sample, context, p_value=p, p_adjusted=q, build_effect=build, build_flag=flag)
-        for sample, p, q, build, flag in zip(
-            samples, p_values, adjusted, builds, diagnostics.build_flags(builds), strict=True
-        )
+        _comparison(sample, p_adjusted=q, build_effect=build, build_flag=flag)
+        for sample, q, build, flag in zip(samples, adjusted, builds, flags, strict=True)
     )
 
 
@@ -107,6 +138,7 @@ def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: 
     values, measured_by = [pair.value for pair in pairs], [pair.host for pair in pairs]
     obstacle, why = _obstacle(found, contender, context)
     return _Sample(
+        context=context,
         cell=cell,
         contender=contender,
         pairs=pairs,
@@ -135,34 +167,15 @@ def _obstacle(found: Sequence[PairEstimate], contender: str, context: AnalysisCo
     return None, ""
 
 
-def _points(sample: _Sample, values: Sequence[float]) -> tuple[EpochPoint, ...]:
-    return tuple(
-        EpochPoint(epoch=pair.epoch, build=pair.build, value=value, host=pair.host)
-        for pair, value in zip(sample.pairs, values, strict=True)
-    )
-
-
-def _within_hosts(sample: _Sample) -> tuple[EpochPoint, ...]:
-    return _points(sample, hosts.without_hosts(sample.values, sample.hosts))
-
-
-def _p_value(sample: _Sample) -> float | None:
-    if sample.stop.anytime_only or sample.found.n < iv.N_MIN or not sample.has_ratio:
-        return None
-    return iv.p_value(*sample.found)
-
-
-def _adjusted(
-    samples: Sequence[_Sample], p_values: Sequence[float | None], context: AnalysisContext
-) -> list[float | None]:
+def _adjusted(samples: Sequence[_Sample], context: AnalysisContext) -> list[float | None]:
     """Adjust by Holm over the declared family; the control is outside it and keeps its own p.
 
-    A DECISIVE comparison has passed a separate test at 1% / M: it counts as rejected for the others (p = 0) and gets
-    its Bonferroni value. One that is decisive about a gate's limit alone counts as not rejected.
+    A DECISIVE comparison has passed a test at 1% / M: it counts as rejected for the others, with its Bonferroni value.
     """
+    p_values = [sample.p_value for sample in samples]
     primary = [i for i, sample in enumerate(samples) if sample.contender != context.control]
     decisive = {i for i in primary if samples[i].stop is Stop.DECISIVE}
-    ranked = [(0.0 if _excludes_one(samples[i], context) else None) if i in decisive else p_values[i] for i in primary]
+    ranked = [(0.0 if samples[i].excludes_one else None) if i in decisive else p_values[i] for i in primary]
     ranked += [None] * (context.family - len(ranked))
     adjusted = list(p_values)
     for i, q in zip(primary, iv.holm(ranked), strict=False):
@@ -171,35 +184,23 @@ def _adjusted(
     return adjusted
 
 
-def _excludes_one(sample: _Sample, context: AnalysisContext) -> bool:
-    alpha = iv.ALPHA_DECISIVE / context.family
-    far = abs(sample.found.mean) > iv.anytime_half_width(*sample.found[1:], alpha=alpha)
-    return far and sample.obstacle is not Obstacle.UNLIKE_MACHINES
-
-
 def _comparison(
-    sample: _Sample,
-    context: AnalysisContext,
-    *,
-    p_value: float | None,
-    p_adjusted: float | None,
-    build_effect: float | None,
-    build_flag: Flag | None,
+    sample: _Sample, *, p_adjusted: float | None, build_effect: float | None, build_flag: Flag | None
 ) -> Comparison:
-    cell, precision = sample.cell, context.study.precision
+    cell, context, precision = sample.cell, sample.context, sample.context.study.precision
     nothing_done = sample.obstacle is Obstacle.NOTHING_DONE
     measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not nothing_done]
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
     # The parts of a capture differ anyway, for all arms alike.
     sd_restart, sd_within = (None, None) if cell.fixed_work else components(sample.pairs)
-    case = _case(sample, context, p_adjusted)
-    trimmed_estimate = hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context))
+    case = _case(sample, p_adjusted)
+    trimmed_estimate = hosts.estimate_of(trimmed, trimmed_by, sample.interval_of)
     unsteady = not cell.fixed_work and disagree(sample.values, trimmed, sample.hosts)
     carry_over = diagnostics.carry_over(sample.pairs, comparisons=context.family)
     trend = diagnostics.trend(sample.pairs, comparisons=context.family)
     counts = Counter(sample.hosts)
     # Few epochs of a host have no scatter to look at.
-    shaped = [point for point in _within_hosts(sample) if counts[point.host] >= _SHAPE_EPOCHS_A_HOST]
+    shaped = [point for point in sample.points(within_hosts=True) if counts[point.host] >= _SHAPE_EPOCHS_A_HOST]
     ratios = f"ratio {math.exp(sample.found.mean):.4f} with them, {math.exp(trimmed_estimate.mean):.4f} without"
     flags = (
         Flag(kind=FlagKind.NO_VERDICT, text=sample.why) if sample.obstacle else None,
@@ -216,7 +217,7 @@ def _comparison(
         baseline=context.study.baseline.name,
         contender=sample.contender,
         is_control=case.is_control,
-        points=_points(sample, sample.values),
+        points=sample.points(),
         # An arm that completed nothing in an epoch has no ratio, not even over its other epochs.
         estimate=Estimate(mean=0.0, interval=iv.no_interval(0.0), n=0) if nothing_done else case.estimate,
         live=iv.live_interval(*sample.found) if sample.has_ratio else iv.no_interval(0.0),
@@ -224,7 +225,7 @@ def _comparison(
         verdict=verdict(case),
         trimmed=trimmed_estimate,
         disagree=unsteady,
-        p_value=p_value,
+        p_value=sample.p_value,
         p_adjusted=p_adjusted,
         sd_restart=sd_restart,
         sd_within=sd_within,
@@ -238,29 +239,23 @@ def _comparison(
     )
 
 
-def _interval_of(sample: _Sample, context: AnalysisContext) -> iv.IntervalOf:
-    unlike = sample.obstacle is Obstacle.UNLIKE_MACHINES
-    return iv.no_interval if unlike else partial(context.interval, stop=sample.stop)
-
-
-def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -> "Case":
-    study, stop, found = context.study, sample.stop, sample.found
+def _case(sample: _Sample, p_adjusted: float | None) -> "Case":
+    context, study, stop, found = sample.context, sample.context.study, sample.stop, sample.found
     anytime_claim = abs(found.mean) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_LIVE / context.family)
     claim = may_claim(n=found.n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
-    more_epochs = _more_epochs(sample, study.precision)
     rate_per_s = _rate(study.workloads[sample.cell.workload_index], sample.pairs)
     return Case(
         contender=context.label(sample.contender),
         baseline=context.label(study.baseline.name),
-        estimate=iv.estimate(found, _interval_of(sample, context)),
+        estimate=iv.estimate(found, sample.interval_of),
         stop=stop,
         claim=claim and not sample.obstacle,
         precision=study.precision,
         has_target=study.has_target,
         equivalence=study.equivalence,
         detectable=iv.minimal_detectable_effect(*found[1:], family=context.family, anytime=stop.anytime_only),
-        more_epochs=more_epochs,
-        more_s=None if more_epochs is None else more_epochs * context.epoch_s,
+        more_epochs=sample.more_epochs,
+        more_s=None if sample.more_epochs is None else sample.more_epochs * context.epoch_s,
         obstacle=sample.obstacle,
         why=sample.why,
         is_control=sample.contender == context.control,
@@ -276,20 +271,10 @@ def _rate(workload: Workload, pairs: Sequence[PairEstimate]) -> float | None:
     return fmean(pair.least_per_s * math.exp(abs(pair.value)) for pair in pairs)
 
 
-def _more_epochs(sample: _Sample, precision: float) -> int | None:
-    if sample.stop in (Stop.PRECISE, Stop.DECISIVE):
-        return 0
-    if sample.found.n < 2 or not sample.has_ratio:
-        return None
-    needed = hosts.epochs_needed(sample.values, sample.hosts, precision)
-    return None if needed is None else max(needed - sample.found.n, 0)
-
-
 def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
     """Whether neither arm fell short of an open loop's rate, on the mean over epochs.
 
-    A slice does not end before its last event, so the drain makes even an arm that keeps up look slower. By Little's
-    law its response time, and hence the drain, is at most threads over rate.
+    A slice does not end before its last event. By Little's law this drain is at most threads over rate.
     """
     drained = 1 + cell.threads / (rate_per_s * cell.slices.slice_ns / 1e9)
     least_per_s = (1 - SHORTFALL) * rate_per_s / drained
@@ -336,8 +321,7 @@ def enough(n: int, stop: Stop) -> bool:
 def may_claim(*, n: int, stop: Stop, p_adjusted: float | None, anytime_claim: bool) -> bool:
     """Whether a difference may be claimed.
 
-    PRECISE and BUDGET claim by Holm's p-value at 4 %, DECISIVE by its own interval, which is corrected already. A run
-    that may show only the anytime-valid interval claims by that at 5 % / M (`anytime_claim`).
+    PRECISE and BUDGET claim by Holm's p-value at 4%, DECISIVE by its own corrected interval, others by `anytime_claim`.
     """
     if not enough(n, stop):
         return False

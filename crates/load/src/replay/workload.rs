@@ -47,14 +47,10 @@ pub struct ReplayWorkload {
     /// Replay speed relative to the captured timing (1 = real time). None for as fast as possible.
     pub speed: Option<f64>,
     pub read_only: bool,
-    pub home: Home,
+    pub home_schema: String,
+    /// What `SET NAMES` takes for the character set of the arm.
+    pub home_names: String,
     pub failures: Failures,
-}
-
-#[derive(Debug, Default)]
-pub struct Home {
-    pub schema: String,
-    pub names: String,
 }
 
 impl Workload for ReplayWorkload {
@@ -67,7 +63,7 @@ impl Workload for ReplayWorkload {
             host: &host,
             connection,
             numbers: vec![None; self.operations.len()],
-            schema: self.home.schema.clone(),
+            schema: self.home_schema.clone(),
             set: SessionState::default(),
             state: Arc::default(),
             second: 0,
@@ -200,27 +196,19 @@ impl ReplaySession<'_> {
             self.count(statement, error);
             (outcome, renewed) = self.repeat(&transaction.statements[..=index])?;
         }
-        let lost = match outcome {
-            Ok(()) => {
-                self.follow(&statement.sql);
-                Ok(())
-            }
+        match &outcome {
+            Ok(()) => self.follow(&statement.sql),
             Err(error) => {
-                self.count(statement, &error);
-                if error.fatal {
-                    if !renewed {
-                        self.reconnect(&error)?;
-                    }
-                    Err(error)
-                } else {
-                    Ok(())
+                self.count(statement, error);
+                if error.fatal && !renewed {
+                    self.reconnect(error)?;
                 }
             }
-        };
+        }
         // Last, since a restart forgets the operation.
         self.host.operation_is(self.number(statement.operation));
         self.host.event_stop(EventEnd::Done);
-        Ok(lost)
+        Ok(outcome.or_else(|error| if error.fatal { Err(error) } else { Ok(()) }))
     }
 
     /// Runs the statements of a transaction again. Returns the outcome of the last, the only one that counts, and
@@ -294,7 +282,7 @@ impl ReplaySession<'_> {
             return Err(Failure::running(lost));
         }
         let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too
-        self.schema.clone_from(&self.plan.home.schema);
+        self.schema.clone_from(&self.plan.home_schema);
         self.set = SessionState::default();
         self.state = Arc::default();
         self.second = 0;
@@ -329,7 +317,7 @@ impl ReplaySession<'_> {
         if Arc::ptr_eq(&self.state, wanted) {
             return Ok(None);
         }
-        let schema = if wanted.schema.is_empty() { &self.plan.home.schema } else { &wanted.schema };
+        let schema = if wanted.schema.is_empty() { &self.plan.home_schema } else { &wanted.schema };
         if self.schema != *schema && !schema.is_empty() {
             if let Err(error) = self.query(format!("USE `{}`", schema.replace('`', "``")).as_bytes(), false) {
                 if error.fatal {
@@ -341,7 +329,7 @@ impl ReplaySession<'_> {
             }
             self.schema.clone_from(schema);
         }
-        let needed = settings(&self.set, &wanted.session, &self.plan.home.names);
+        let needed = settings(&self.set, &wanted.session, &self.plan.home_names);
         self.set = wanted.session.clone();
         self.state = Arc::clone(wanted);
         for sql in needed {

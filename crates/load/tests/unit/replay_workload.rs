@@ -120,7 +120,8 @@ fn plan() -> ReplayWorkload {
         operations: Arc::new(vec!["digest".to_owned(), "other".to_owned()]),
         speed: None,
         read_only: false,
-        home: Home { schema: "home".to_owned(), names: String::new() },
+        home_schema: "home".to_owned(),
+        home_names: String::new(),
         failures: Failures::default(),
     }
 }
