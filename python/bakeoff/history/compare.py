@@ -105,9 +105,10 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
         ]
     lines = [line for other in others for line in _lines(first, other)]
     if not lines:
+        arms = [", ".join(arm_labels(each.study).values()) for each in (first, *others)]
         raise ResultsError(
             f"run {first.run.name} shares no cell and arm with {' or '.join(other.run.name for other in others)}.",
-            hint=f"Its arms are {_arms(first)}; theirs are {'; '.join(_arms(other) for other in others)}.",
+            hint=f"Its arms are {arms[0]}; theirs are {'; '.join(arms[1:])}.",
         )
     return RunComparison(tuple(run.name for run in runs), adjusted(lines), tuple(notes))
 
@@ -211,22 +212,17 @@ def _differences(one: Study, other: Study) -> list[str]:
         for what, name in names
         if getattr(one, name) != getattr(other, name)
     ]
-    if _places(one) != _places(other):
-        found.append(f"{_places(other)} instead of {_places(one)}")
+    places = [
+        f"client on {each.client}" if each.client else "client and servers on one machine" for each in (one, other)
+    ]
+    if places[0] != places[1]:
+        found.append(f"{places[1]} instead of {places[0]}")
     before = dict(zip(workload_names(one.workloads), one.workloads, strict=True))
     for name, workload in zip(workload_names(other.workloads), other.workloads, strict=True):
         known = before.get(name)
         if known and any(getattr(known, field) != getattr(workload, field) for field in _OF_WORKLOADS):
             found.append(f"other options of {name}")
     return found
-
-
-def _places(study: Study) -> str:
-    return f"client on {study.client}" if study.client else "client and servers on one machine"
-
-
-def _arms(measured: _Measured) -> str:
-    return ", ".join(arm_labels(measured.study).values())
 
 
 def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparison:
