@@ -92,7 +92,6 @@ def test_waits_of_every_round_are_added_up(monkeypatch):
     readings = {"A": iter([10, 40, 40, 90]), "B": iter([0, 20])}
     readings["C"] = iter([50, 60])
     monkeypatch.setattr(waits, "_switch_stages_on", lambda _: None)
-    monkeypatch.setattr(waits, "_missing", lambda _: ())
     monkeypatch.setattr(waits, "_read", lambda arm: Counter({"wait/io": next(readings[arm])}))
     watch = waits.Waits(writer)
     cell = SimpleNamespace(name="c", guard_ns=0)

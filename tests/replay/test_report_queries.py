@@ -17,8 +17,7 @@ from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.replay.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
 from bakeoff.replay.digests import DigestTimes, digest_times
-from bakeoff.replay.replayed import Query
-from bakeoff.replay.sections import _coverage, _lost, _short, different_work, findings
+from bakeoff.replay.sections import Query, _coverage, _lost, _short, different_work, findings
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.results.manifest import kinds_of
 from bakeoff.stats.analysis import analyse

@@ -105,3 +105,23 @@ def test_values_written_in_two_ways_are_no_difference():
         for off, length in (("off", 100), (False, "100.0"))
     )
     check_workloads(study(first, second, Workload(script="oltp_insert", options=(("text_length", 100),))))
+
+
+def test_inserts_that_choose_their_ids_share_no_tables(own):
+    """With auto_inc off, prepare leaves the tables empty."""
+    off = {"options": (("auto_inc", "off"),)}
+    insert, reads, points = (
+        Workload(script=name, **off) for name in ("oltp_insert", "oltp_read_only", "oltp_point_select")
+    )
+    plain = Workload(script="oltp_insert"), Workload(script="oltp_read_only")
+    says = "workload oltp_insert: with auto_inc off it needs empty tables, but oltp_read_only shares them"
+    for first, second, third in ((insert, reads, points), (reads, points, insert)):
+        with pytest.raises(SpecError, match=says) as refused:
+            check_workloads(study(first, second, third))
+        assert refused.value.field == ("workloads", (first, second, third).index(insert))
+    with pytest.raises(SpecError, match=says):
+        check_workloads(study(*plain, **off))
+    check_workloads(study(*plain))
+    check_workloads(study(insert, Workload(script="tpcc"), Workload(script=own("shop.lua"))))
+    check_workloads(study(insert, insert))
+    check_workloads(study(reads, points))

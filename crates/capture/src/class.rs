@@ -109,8 +109,6 @@ const HARMFUL: [&str; 13] = [
     "SYS_EXEC",
 ];
 
-const VERSIONS_MAX: usize = 4;
-
 #[derive(Debug, Clone, Copy)]
 struct Part<'a> {
     kind: Kind,
@@ -131,18 +129,21 @@ pub fn class(sql: &[u8]) -> Class {
 }
 
 /// Lists the dialects in which the quoted texts of a statement can end in different places, the default one first.
-fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
+fn dialects(sql: &[u8]) -> Vec<Dialect> {
     let is_special = |byte: u8| (b'@'..0x7f).contains(&byte) && !is_ident(byte);
-    let is_in_character = |pair: &[u8]| pair[0] >= 0x80 && is_special(pair[1]);
-    let sets: &[MultiByte] = if sql.windows(2).any(is_in_character) { &MultiByte::DIFFERENT } else { &[] };
-    let modes: &[(bool, bool)] =
-        if memchr::memchr(b'\\', sql).is_some() { &[(true, false), (false, true)] } else { &[] };
-    let sets = std::iter::once(MultiByte::Safe).chain(sets.iter().copied());
-    sets.flat_map(move |multi_byte| {
-        std::iter::once((false, false))
-            .chain(modes.iter().copied())
-            .map(move |(no_backslash_escapes, ansi_quotes)| Dialect { no_backslash_escapes, ansi_quotes, multi_byte })
-    })
+    let (mut sets, mut modes) = (vec![MultiByte::Safe], vec![(false, false)]);
+    if sql.windows(2).any(|pair| pair[0] >= 0x80 && is_special(pair[1])) {
+        sets.extend(MultiByte::DIFFERENT);
+    }
+    if memchr::memchr(b'\\', sql).is_some() {
+        modes.extend([(true, false), (false, true)]);
+    }
+    let in_set = |multi_byte| {
+        let dialect =
+            move |&(no_backslash_escapes, ansi_quotes)| Dialect { no_backslash_escapes, ansi_quotes, multi_byte };
+        modes.iter().map(dialect)
+    };
+    sets.into_iter().flat_map(in_set).collect()
 }
 
 /// Returns None if a text or comment does not end: the server refuses such a statement.
@@ -190,24 +191,19 @@ fn is_of_one_flavour(comment: &[u8]) -> bool {
         || comment.starts_with(b"/*!") && (comment.ends_with(b"*/") || comment.len() > b"/*!50003".len())
 }
 
-/// A server runs the code in comments up to its version, so the statement must be a read for each version.
+/// A server runs the code in comments up to its version, so the statement must be a read with and without the code.
 fn class_of_versions(parts: &[Part]) -> Class {
-    let mut versions: Vec<u64> = parts.iter().filter_map(|part| part.version).collect();
-    versions.sort_unstable();
-    versions.dedup();
-    if versions.len() > VERSIONS_MAX {
+    let mut versions = parts.iter().filter_map(|part| part.version);
+    let first = versions.next();
+    if versions.any(|version| Some(version) != first) {
         return Class::Write("comment");
     }
-    let mut all = Class::Session;
-    for seen in std::iter::once(None).chain(versions.into_iter().map(Some)) {
-        let visible: Vec<Part> = parts.iter().filter(|part| part.version <= seen).copied().collect();
-        match class_of(&visible) {
-            Class::Session => {}
-            Class::Read => all = Class::Read,
-            write @ Class::Write(_) => return write,
-        }
+    let plain: Vec<Part> = parts.iter().filter(|part| part.version.is_none()).copied().collect();
+    match (class_of(&plain), class_of(parts)) {
+        (write @ Class::Write(_), _) | (_, write @ Class::Write(_)) => write,
+        (Class::Session, Class::Session) => Class::Session,
+        _ => Class::Read,
     }
-    all
 }
 
 fn is(parts: &[Part], at: usize, word: &str) -> bool {

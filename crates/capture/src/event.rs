@@ -188,13 +188,11 @@ impl Clock<'_> {
 
     fn date(&mut self) -> Option<i64> {
         let count = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let year = self.digits(if count == 6 { 2 } else { 4 })?;
         let (year, month, day) = match count {
-            4 => (self.digits(4)?, self.any(b"-/").and(self.digits(2))?, self.any(b"-/").and(self.digits(2))?),
-            6 => {
-                let year = self.digits(2)?;
-                (if year >= 70 { 1900 + year } else { 2000 + year }, self.digits(2)?, self.digits(2)?)
-            }
-            8 => (self.digits(4)?, self.digits(2)?, self.digits(2)?),
+            4 => (year, self.any(b"-/").and(self.digits(2))?, self.any(b"-/").and(self.digits(2))?),
+            6 => ((year + 30) % 100 + 1970, self.digits(2)?, self.digits(2)?),
+            8 => (year, self.digits(2)?, self.digits(2)?),
             _ => return None,
         };
         ((1..=12).contains(&month) && (1..=31).contains(&day)).then(|| days(year, month, day))

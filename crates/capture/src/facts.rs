@@ -60,7 +60,18 @@ impl Watch {
                         facts.first = id;
                         facts.ends_transaction = id == named.COMMIT || id == named.ROLLBACK;
                     }
-                    facts.for_server |= named.is_for_server(id);
+                    facts.for_server |= [
+                        named.SHUTDOWN,
+                        named.RESTART,
+                        named.KILL,
+                        named.RESET,
+                        named.PURGE,
+                        named.STOP,
+                        named.INSTALL,
+                        named.UNINSTALL,
+                        named.CLONE,
+                    ]
+                    .contains(&id);
                     facts.locks |= id == named.BACKUP; // MariaDB's BACKUP STAGE and BACKUP LOCK
                 } else if self.before == named.START {
                     facts.for_server |= self.first == named.START && id != named.TRANSACTION;

@@ -15,30 +15,26 @@ const WORDS: &str = include_str!("keywords.txt");
 
 const IN_HINTS: &str = "DUPSWEEDOUT FIRSTMATCH INTOEXISTS LOOSESCAN MATERIALIZATION";
 
-struct Word {
-    id: Id,
-    function: bool,
-}
-
 struct Table {
     texts: Vec<&'static str>,
-    words: FxHashMap<&'static [u8], Word>,
+    /// The number, and whether it is a keyword only before `(`.
+    words: FxHashMap<&'static [u8], (Id, bool)>,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let (mut texts, mut words) = (Vec::new(), FxHashMap::default());
     for entry in WORDS.split_whitespace().chain(IN_HINTS.split_whitespace()) {
         if let Some((word, same)) = entry.split_once('=') {
-            let same: Option<Id> = words.get(same.as_bytes()).map(|same: &Word| same.id);
-            if let (Some(word), Some(id)) = (words.get_mut(word.as_bytes()), same) {
-                word.id = id;
+            let same: Option<(Id, bool)> = words.get(same.as_bytes()).copied();
+            if let (Some((id, _)), Some((same, _))) = (words.get_mut(word.as_bytes()), same) {
+                *id = same;
             }
             continue;
         }
         let text = entry.trim_end_matches('(');
         words.entry(text.as_bytes()).or_insert_with(|| {
             texts.push(text);
-            Word { id: FIRST - 1 + texts.len() as Id, function: text != entry }
+            (FIRST - 1 + texts.len() as Id, text != entry)
         });
     }
     Table { texts, words }
@@ -51,8 +47,8 @@ pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
     let upper = upper.get_mut(..word.len())?;
     upper.copy_from_slice(word);
     upper.make_ascii_uppercase();
-    let found = TABLE.words.get(&*upper)?;
-    (!found.function || before_parenthesis).then_some(found.id)
+    let (id, is_function) = *TABLE.words.get(&*upper)?;
+    (!is_function || before_parenthesis).then_some(id)
 }
 
 fn id(word: &str) -> Id {
@@ -90,13 +86,6 @@ named! {
     INTO, KILL, LIKE, LOAD, LOCAL, LOCK, MOD, NOT, NULL, ON, OR, PASSWORD, PREPARE, PURGE, READ, RENAME, REPLACE,
     REPLICATION, RESET, RESTART, RLIKE, ROLLBACK, SELECT, SERVER, SET, SHUTDOWN, START, STOP, THEN, TO, TRANSACTION,
     UNINSTALL, UPDATE, USER, WHEN, WHERE, WITH, XOR,
-}
-
-impl Named {
-    pub(crate) fn is_for_server(&self, first: Id) -> bool {
-        let plain = [self.SHUTDOWN, self.RESTART, self.KILL, self.RESET, self.PURGE, self.STOP];
-        plain.contains(&first) || [self.INSTALL, self.UNINSTALL, self.CLONE].contains(&first)
-    }
 }
 
 pub(crate) fn is_only_in_hints(id: Id) -> bool {

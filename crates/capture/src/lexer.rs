@@ -17,12 +17,14 @@ pub enum Kind {
     Parameter,
     /// A comment. For code in a comment, one token is the `/*!50003` or `/*M!` and another is the `*/`.
     Comment,
-    /// `/*+` after `SELECT`, `INSERT`, `REPLACE`, `UPDATE` or `DELETE`. The hint's tokens follow.
+    /// `/*+` after one of [`TAKING_HINTS`]. The hint's tokens follow.
     HintBegin,
     HintEnd,
     Symbol,
     Cut,
 }
+
+const TAKING_HINTS: [&str; 5] = ["select", "insert", "update", "delete", "replace"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
@@ -235,7 +237,7 @@ impl Iterator for Lexer<'_> {
         self.after_dot = text == b".";
         self.after_at = found.kind == Kind::Symbol && text == b"@";
         if found.kind != Kind::Comment {
-            self.takes_hint = found.kind == Kind::Word && takes_hint(text);
+            self.takes_hint = found.kind == Kind::Word && is_one_of(text, &TAKING_HINTS);
         }
         Some(found)
     }
@@ -279,14 +281,6 @@ pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
 
 pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
-}
-
-fn takes_hint(word: &[u8]) -> bool {
-    match word.len() {
-        6 => [b"select", b"insert", b"update", b"delete"].iter().any(|each| word.eq_ignore_ascii_case(*each)),
-        7 => word.eq_ignore_ascii_case(b"replace"),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::event::{LogReader, STATEMENT_MAX, Sink, is_file_header};
 use crate::general_log::{self, GeneralLog};
-use crate::input::{Error, MARK, ReadProgress, as_utf8, has_windows_lines, open};
+use crate::input::{Error, ReadProgress, as_utf8, has_windows_lines, open};
 use crate::slow_log::{self, SlowLog};
 use crate::sql_file::{self, SqlFile};
 
@@ -95,13 +95,9 @@ pub fn read_logs(
 
 fn pass_on(line: &mut Vec<u8>, reader: &mut dyn LogReader, sink: &mut dyn Sink) {
     if !line.is_empty() {
-        reader.line(without_mark(line), sink);
+        reader.line(line, sink);
         line.clear();
     }
-}
-
-fn without_mark(line: &[u8]) -> &[u8] {
-    line.strip_prefix(MARK).filter(|rest| begins_log(rest)).unwrap_or(line)
 }
 
 fn begins_log(head: &[u8]) -> bool {

@@ -234,18 +234,13 @@ impl Totals {
         if let Some(&at) = self.index.get(self.key.as_slice()) {
             return at;
         }
-        let full = self.groups.len() >= DIGESTS_MAX;
-        let text = if full { "(other statements)".to_owned() } else { text_of(key) };
-        if full {
-            // No statement has a key of one byte.
-            self.key.clear();
-            self.key.push(0);
-            if let Some(&at) = self.index.get(self.key.as_slice()) {
-                return at;
-            }
+        let text = if self.groups.len() < DIGESTS_MAX { text_of(key) } else { "(other statements)".to_owned() };
+        if self.groups.len() > DIGESTS_MAX {
+            return DIGESTS_MAX;
         }
         let totals = DigestTotals { digest: name_of(&text), text: shortened(&text), ..DigestTotals::default() };
-        self.groups.push(Group { totals, times: times() });
+        let times = Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are valid"));
+        self.groups.push(Group { totals, times });
         self.index.insert(self.key.clone(), self.groups.len() - 1);
         self.groups.len() - 1
     }
@@ -261,10 +256,6 @@ impl Totals {
     }
 }
 
-fn times() -> Histogram<u64> {
-    Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are valid"))
-}
-
 impl Group {
     fn finish(mut self) -> DigestTotals {
         let max = self.totals.max_us;
@@ -277,14 +268,8 @@ impl Group {
 }
 
 fn shortened(text: &str) -> String {
-    if text.len() <= TEXT_MAX {
-        return text.to_owned();
-    }
-    let mut end = TEXT_MAX;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &text[..end])
+    let end = (0..=TEXT_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    if text.len() <= TEXT_MAX { text.to_owned() } else { format!("{}…", &text[..end]) }
 }
 
 #[cfg(test)]

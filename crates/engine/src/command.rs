@@ -23,8 +23,9 @@ pub fn command(call: Call<'_>, request: &CommandRequest, arm: &OpenArm) -> Resul
     let begun = Instant::now();
     let source = find(&request.script).map_err(failure)?;
     let settings = settings(&[&request.options], request.threads, request.seed, &arm.ignore_errors)?;
-    let declared = describe(&source).map_err(failure)?.commands;
-    let parallel = declared.iter().any(|known| known.name == request.command && known.parallel);
+    let described = describe(&source).map_err(failure)?;
+    let parallel = described.commands().iter().any(|known| known.name == request.command && known.parallel);
+    drop(described);
     let progress = Arc::new(CommandProgress::new(call, arm));
     let command = ScriptCommand {
         name: request.command.clone(),

@@ -19,7 +19,7 @@ pub fn workloads(names: &[String]) -> Result<Value, Failure> {
 fn workload(name: &str) -> Result<Value, Failure> {
     let description = find(name).and_then(|source| describe(&source)).map_err(failure)?;
     let options: Vec<Value> = description
-        .options
+        .declared_options()
         .iter()
         .map(|option| {
             json!({
@@ -31,11 +31,11 @@ fn workload(name: &str) -> Result<Value, Failure> {
         })
         .collect();
     let commands: Vec<Value> = description
-        .commands
+        .commands()
         .iter()
         .map(|command| json!({"name": command.name, "parallel": command.parallel}))
         .collect();
-    Ok(json!({"name": name, "options": options, "commands": commands, "runs": description.has_event}))
+    Ok(json!({"name": name, "options": options, "commands": commands, "runs": description.has_event()}))
 }
 
 fn type_name(kind: OptionType) -> &'static str {

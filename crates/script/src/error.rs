@@ -63,21 +63,16 @@ impl From<mlua::Error> for ScriptError {
     }
 }
 
-pub(crate) fn split_place(message: &str) -> (Option<Place>, String) {
-    let mut from = 0;
-    while let Some(colon) = message[from..].find(':').map(|at| from + at) {
-        let rest = &message[colon + 1..];
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0
-            && colon > 0
-            && let Some(words) = rest[digits..].strip_prefix(": ")
-            && let Ok(line) = rest[..digits].parse()
-        {
-            return (Some(Place { file: message[..colon].to_owned(), line }), words.to_owned());
-        }
-        from = colon + 1;
+/// Splits `file:line: message`.
+pub(crate) fn split_place(text: &str) -> (Option<Place>, String) {
+    let parts = text.match_indices(':').filter(|(colon, _)| *colon > 0).find_map(|(colon, _)| {
+        let (line, message) = text[colon + 1..].split_once(": ")?;
+        Some((Place { file: text[..colon].to_owned(), line: line.parse().ok()? }, message))
+    });
+    match parts {
+        Some((place, message)) => (Some(place), message.to_owned()),
+        None => (None, text.to_owned()),
     }
-    (None, message.to_owned())
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ pub enum Value<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementId(pub u32);
 
-/// What a statement did, as sysbench counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryClass {
     Read,
@@ -89,7 +88,6 @@ pub trait Connection {
 
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError>;
 
-    /// Parses the next row of the last reply into `row`, with None for NULL. Returns false after the last.
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError>;
 
     fn column_name(&self, index: u32) -> Option<&str>;
@@ -130,7 +128,6 @@ pub enum EventEnd {
     Stop,
 }
 
-/// Severity of a line, with sysbench's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub enum LogLevel {
@@ -268,8 +265,8 @@ pub(crate) struct NullHost;
 
 impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        let error = SqlError::client(2002, "the script is only being described and cannot connect to a server");
-        Err(SqlError { fatal: true, ..error })
+        let words = "the script is only being described and cannot connect to a server";
+        Err(SqlError { fatal: true, ..SqlError::client(2002, words) })
     }
 
     fn driver(&self, name: &str) -> Result<(), String> {

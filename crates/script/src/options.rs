@@ -201,14 +201,9 @@ fn as_whole(given: &OptionValue) -> Option<i64> {
 /// Parses a number. The suffixes K, M, G and T are powers of 1024, so `1M` is 1,048,576.
 fn parse_scaled(text: &str) -> Option<f64> {
     let text = text.trim();
-    let (digits, scale) = match text.char_indices().last()? {
-        (at, 'k' | 'K') => (&text[..at], 1024_f64),
-        (at, 'm' | 'M') => (&text[..at], 1024_f64.powi(2)),
-        (at, 'g' | 'G') => (&text[..at], 1024_f64.powi(3)),
-        (at, 't' | 'T') => (&text[..at], 1024_f64.powi(4)),
-        _ => (text, 1.0),
-    };
-    digits.trim_end().parse::<f64>().ok().map(|number| number * scale)
+    let power = "KMGT".find(text.chars().last()?.to_ascii_uppercase()).map_or(0, |at| at + 1);
+    let digits = if power > 0 { &text[..text.len() - 1] } else { text };
+    Some(digits.trim_end().parse::<f64>().ok()? * 1024_f64.powi(power as i32))
 }
 
 fn split_list(text: &str) -> Vec<String> {
@@ -286,7 +281,6 @@ pub enum Section {
 }
 
 impl Section {
-    /// With their headings in `--help`, in its order.
     pub const ALL: [(Self, &str); 7] = [
         (Self::General, "General options:"),
         (Self::Random, "Pseudo-Random Numbers Generator options:"),
@@ -348,28 +342,27 @@ pub static OPTIONS: LazyLock<Vec<OptionSpec>> = LazyLock::new(|| {
     options
 });
 
-fn general_decls() -> impl Iterator<Item = OptionDecl> {
-    let seen = |spec: &OptionSpec| Some(OptionDecl { kind: spec.in_scripts?, ..spec.decl() });
-    OPTIONS.iter().filter_map(seen)
-}
-
 pub(crate) fn general_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().filter(|spec| spec.in_scripts.is_some()).map(|spec| spec.name)
 }
 
 /// Returns every general option's value. A value that does not fit its type is passed on as is: the engine has accepted it.
 pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValue> {
-    let decls: BTreeMap<String, OptionDecl> = general_decls().map(|decl| (decl.name.clone(), decl)).collect();
-    let defaults = decls.iter().map(|(name, decl)| (name.clone(), decl.default_value()));
-    let mut values: BTreeMap<String, OptionValue> = defaults.collect();
-    let threads = OptionValue::Int(i64::from(settings.threads));
-    values.insert("threads".to_owned(), threads.clone());
-    values.insert("num_threads".to_owned(), threads);
-    values.insert("rand_type".to_owned(), OptionValue::Text(settings.rand.kind.name().to_owned()));
-    values.insert("rand_seed".to_owned(), OptionValue::Double(settings.seed as f64));
+    let seen = |spec: &OptionSpec| Some((spec.name, OptionDecl { kind: spec.in_scripts?, ..spec.decl() }));
+    let decls: BTreeMap<&str, OptionDecl> = OPTIONS.iter().filter_map(seen).collect();
+    let threads = OptionValue::Int(settings.threads.into());
+    let of_settings = [
+        ("threads", threads.clone()),
+        ("num_threads", threads),
+        ("rand_type", OptionValue::Text(settings.rand.kind.name().to_owned())),
+        ("rand_seed", OptionValue::Double(settings.seed as f64)),
+    ];
+    let defaults = decls.iter().map(|(name, decl)| (*name, decl.default_value()));
+    let mut values: BTreeMap<String, OptionValue> =
+        defaults.chain(of_settings).map(|(name, value)| (name.to_owned(), value)).collect();
     for (name, given) in &settings.general {
         let name = name.replace('-', "_");
-        let fitted = decls.get(&name).and_then(|decl| decl.fit(given).ok());
+        let fitted = decls.get(name.as_str()).and_then(|decl| decl.fit(given).ok());
         values.insert(name, fitted.unwrap_or_else(|| given.clone()));
     }
     // A flag in sysbench 1.0, a mode in its master.

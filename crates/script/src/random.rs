@@ -3,7 +3,7 @@
 
 mod content;
 
-pub use content::{Content, Encoding, SbtestRow, Texts, fill_template, fill_varied, push_row};
+pub use content::{Content, Encoding, Texts, fill_template, fill_varied, push_digit_groups, push_row};
 
 /// What a stream is for. Streams of different kinds never coincide, whatever their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,6 @@ impl Generator {
         out
     }
 
-    /// Uniform in [0, 1), 53 bits.
     #[inline]
     pub fn next_f64(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
@@ -86,7 +85,7 @@ impl UniquePlace {
 #[derive(Debug, Clone)]
 pub struct Unique {
     keys: [u32; Self::ROUNDS],
-    place: UniquePlace,
+    pub(crate) place: UniquePlace,
     step: u32,
 }
 
@@ -100,10 +99,6 @@ impl Unique {
         Self { keys, place: UniquePlace { next: from.next.wrapping_add(thread), ..from }, step: threads.max(1) }
     }
 
-    pub fn place(&self) -> UniquePlace {
-        self.place
-    }
-
     pub fn draw(&mut self) -> u32 {
         self.draw_below(0)
     }
@@ -112,9 +107,7 @@ impl Unique {
     pub fn draw_below(&mut self, bound: u32) -> u32 {
         let place = self.place.next;
         self.place.next = place.wrapping_add(self.step);
-        let Some(largest) = bound.checked_sub(1) else {
-            return self.permute(place, 16);
-        };
+        let Some(largest) = bound.checked_sub(1) else { return self.permute(place, 16) };
         let half_bits = (u32::BITS - largest.leading_zeros()).div_ceil(2).max(1);
         let mut number = place % bound;
         // The bijection covers up to four times as many numbers, so it returns below the bound after four steps on average.
@@ -160,8 +153,7 @@ impl RandKind {
     ];
 
     pub fn from_name(name: &str) -> Option<Self> {
-        let named = Self::NAMES.iter().find(|(known, _)| *known == name);
-        named.map(|(_, kind)| *kind)
+        Self::NAMES.iter().find_map(|(known, kind)| (*known == name).then_some(*kind))
     }
 
     pub fn name(self) -> &'static str {
@@ -169,7 +161,6 @@ impl RandKind {
     }
 }
 
-/// Shape of the random distributions, with sysbench's defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RandSettings {
     pub kind: RandKind,
@@ -304,7 +295,6 @@ impl Zipfian {
         (-self.exponent * x.ln()).exp()
     }
 
-    /// The integral of the density from 1 to x: (x^(1-s) - 1) / (1-s), or ln x for s = 1.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         let power = (1.0 - self.exponent) * log;

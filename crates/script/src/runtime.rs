@@ -1,10 +1,10 @@
 //! Lua states with sysbench's API in them: compiling files, building a state, and values between Rust and Lua.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value};
+use mlua::{Function, IntoLua, Lua, LuaOptions, LuaString, StdLib, Table, Value};
 
 use crate::error::ScriptError;
 use crate::options::{OptionDecl, OptionType, OptionValue, Settings};
@@ -26,16 +26,6 @@ pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32)
     // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`. With
     // `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
     let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(true)) };
-    fill(&lua, source, settings, thread)?;
-    let runtime: Table = lua.named_registry_value(REGISTRY_NAME)?;
-    for (chunk_name, text) in &FILES[1..] {
-        load_chunk(&lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)
-            .and_then(|file| file.call::<()>(runtime.clone()))?;
-    }
-    Ok(lua)
-}
-
-fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> mlua::Result<()> {
     let package: Table = lua.globals().get("package")?;
     package.set("path", package_path())?;
     package.set("cpath", package_cpath())?;
@@ -55,17 +45,16 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     runtime.set("seed", settings.seed as f64)?;
     runtime.set("script_path", source.name.as_str())?;
     runtime.set("command_name", settings.command.as_deref())?;
-    let argv = lua.create_table()?;
-    for (index, argument) in settings.argv.iter().enumerate() {
-        argv.raw_set(index, argument.as_str())?;
-    }
+    let argv = lua.create_table_from(settings.argv.iter().map(String::as_str).enumerate())?;
     if settings.argv.is_empty() {
         argv.raw_set(0, "sysbench")?;
     }
     runtime.set("argv", argv)?;
     lua.set_named_registry_value(REGISTRY_NAME, &runtime)?;
-    let (chunk_name, text) = FILES[0];
-    load_chunk(lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)?.call::<()>(runtime)
+    for (chunk_name, text) in FILES {
+        load_chunk(&lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)?.call::<()>(&runtime)?;
+    }
+    Ok(lua)
 }
 
 /// The built-in LuaJIT: `LuaJIT 2.1.1767980792`.
@@ -130,47 +119,30 @@ pub(crate) fn commands(runtime: &Table) -> Result<Vec<CommandDecl>, ScriptError>
 
 pub(crate) fn validate(
     runtime: &Table,
-    lua: &Lua,
     decl: &OptionDecl,
     given: &OptionValue,
     value: &OptionValue,
 ) -> Result<(), ScriptError> {
     let check: Function = runtime.get("validate")?;
-    if check.call((decl.name.as_str(), given.to_text(), lua_value(lua, value)?))? {
-        Ok(())
-    } else {
-        Err(decl.bad(given, "a value that the script's own check accepts"))
-    }
+    let accepts: bool = check.call((decl.name.as_str(), given.to_text(), value.clone()))?;
+    if accepts { Ok(()) } else { Err(decl.bad(given, "a value that the script's own check accepts")) }
 }
 
-pub(crate) fn set_options(
-    runtime: &Table,
-    lua: &Lua,
-    values: &BTreeMap<String, OptionValue>,
-) -> Result<(), ScriptError> {
-    let table = lua.create_table()?;
-    for (name, value) in values {
-        table.raw_set(name.as_str(), lua_value(lua, value)?)?;
+impl IntoLua for OptionValue {
+    fn into_lua(self, lua: &Lua) -> mlua::Result<Value> {
+        match self {
+            Self::Bool(value) => Ok(Value::Boolean(value)),
+            Self::Int(number) => Ok(Value::Number(number as f64)),
+            Self::Double(number) => Ok(Value::Number(number)),
+            Self::Text(text) => text.into_lua(lua),
+            Self::List(items) => items.into_lua(lua),
+        }
     }
-    runtime.set("option_values", table)?;
-    Ok(runtime.get::<Function>("set_options")?.call(())?)
-}
-
-pub(crate) fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
-    Ok(match value {
-        OptionValue::Bool(value) => Value::Boolean(*value),
-        OptionValue::Int(number) => Value::Number(*number as f64),
-        OptionValue::Double(number) => Value::Number(*number),
-        OptionValue::Text(text) => Value::String(lua.create_string(text)?),
-        OptionValue::List(items) => Value::Table(lua.create_sequence_from(items.iter().map(String::as_str))?),
-    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DebugInfo {
-    /// For users' scripts, whose errors name lines.
     Kept,
-    /// For our own files, which become a third smaller.
     Stripped,
 }
 
@@ -186,21 +158,11 @@ pub(crate) fn load_chunk(lua: &Lua, chunk_name: &str, text: &[u8], debug_info: D
     if let Some(bytecode) = known {
         return lua.load(&*bytecode).set_name(chunk_name).set_mode(ChunkMode::Binary).into_function();
     }
-    let function = parse(lua, chunk_name, text)?;
+    let comment: &[u8] = if text.starts_with(b"#") { b"--" } else { b"" };
+    let function = lua.load([comment, text].concat()).set_name(chunk_name).into_function()?;
     let bytecode = function.dump(debug_info == DebugInfo::Stripped);
     COMPILED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, bytecode.into());
     Ok(function)
-}
-
-fn parse(lua: &Lua, chunk_name: &str, text: &[u8]) -> mlua::Result<Function> {
-    let commented;
-    let text = if text.starts_with(b"#") {
-        commented = [b"--", text].concat();
-        &commented
-    } else {
-        text
-    };
-    lua.load(text).set_name(chunk_name).into_function()
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Function, IntoLuaMulti, Lua, LuaString, Table, Value};
 
-use crate::error::{Place, ScriptError, nearest, split_place};
+use crate::error::{ScriptError, nearest, split_place};
 use crate::host::{HostRef, NullHost};
 use crate::options::{OptionDecl, OptionType, OptionValue, Settings, general_names, general_values};
 use crate::random::UniquePlace;
@@ -30,13 +30,6 @@ impl ThreadRole {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct Description {
-    pub options: Vec<OptionDecl>,
-    pub commands: Vec<CommandDecl>,
-    pub has_event: bool,
-}
-
 /// A script in its own Lua state. Whatever touches the state enters the session first, because any allocation may run
 /// Lua's finalisers, which call C symbols.
 pub struct Script {
@@ -55,14 +48,9 @@ impl Drop for Script {
     }
 }
 
-pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
-    let script =
-        Script::load(source, &Settings::default(), ThreadRole::Main, HostRef::without_events(Rc::new(NullHost)))?;
-    Ok(Description {
-        options: script.declared_options().to_vec(),
-        commands: script.commands.clone(),
-        has_event: script.has_event(),
-    })
+/// Loads a script to ask what it declares. It cannot connect to a server.
+pub fn describe(source: &ScriptSource) -> Result<Script, ScriptError> {
+    Script::load(source, &Settings::default(), ThreadRole::Main, HostRef::without_events(Rc::new(NullHost)))
 }
 
 impl Script {
@@ -80,7 +68,7 @@ impl Script {
         script.lua = Some(runtime::new_state(source, settings, thread)?);
         let legacy = script.offer_legacy_globals(settings)?;
         let body = load_chunk(script.lua(), &source.chunk_name, &source.text, DebugInfo::Kept)?;
-        script.call::<()>(&body, ())?;
+        script.call(&body, ())?;
         let declared = runtime::declared_options(&script.runtime()?)?;
         script.session.declared.get_or_init(|| declared);
         script.commands = runtime::commands(&script.runtime()?)?;
@@ -149,37 +137,29 @@ impl Script {
         self.hook(hook).is_some()
     }
 
-    /// Calls a hook that reports, if it is set, with a table of these numbers; what is not among them is nil there.
-    pub fn report(&self, hook: &str, numbers: &[(&str, f64)]) -> Result<(), ScriptError> {
-        let _entered = self.session.enter();
-        match self.hook(hook) {
-            Some(hook) => self.call(&hook, self.lua().create_table_from(numbers.iter().copied())?),
-            None => Ok(()),
-        }
-    }
-
-    /// Calls our own hook `report_operations`. Its table has these numbers and each operation's `count` and `p90` [s].
-    pub fn report_operations(
+    /// Calls a report hook, if it is set, with a table of these numbers; what is not among them is nil there. If there
+    /// are operations, the table has the `count` and `p90` [s] of each under `operations`.
+    pub fn report(
         &self,
+        hook: &str,
         numbers: &[(&str, f64)],
         operations: &[(&str, u64, f64)],
     ) -> Result<(), ScriptError> {
         let _entered = self.session.enter();
-        let Some(hook) = self.hook("report_operations") else {
-            return Ok(());
-        };
-        let by_name = self.lua().create_table()?;
-        for &(name, count, p90) in operations {
-            by_name.raw_set(name, self.lua().create_table_from([("count", count as f64), ("p90", p90)])?)?;
-        }
+        let Some(hook) = self.hook(hook) else { return Ok(()) };
         let statistics = self.lua().create_table_from(numbers.iter().copied())?;
-        statistics.raw_set("operations", by_name)?;
+        if !operations.is_empty() {
+            let by_name = self.lua().create_table()?;
+            for &(name, count, p90) in operations {
+                by_name.raw_set(name, self.lua().create_table_from([("count", count as f64), ("p90", p90)])?)?;
+            }
+            statistics.raw_set("operations", by_name)?;
+        }
         self.call(&hook, statistics)
     }
 
-    /// How far this thread has used up the numbers of `sysbench.rand.unique`.
     pub fn unique_place(&self) -> UniquePlace {
-        self.session.random.borrow().unique.place()
+        self.session.random.borrow().unique.place
     }
 
     fn lua(&self) -> &Lua {
@@ -205,63 +185,56 @@ impl Script {
         }
     }
 
-    fn call<R: FromLuaMulti>(&self, function: &Function, args: impl IntoLuaMulti) -> Result<R, ScriptError> {
+    fn call(&self, function: &Function, args: impl IntoLuaMulti) -> Result<(), ScriptError> {
         let _entered = self.session.enter();
         let call: Function = self.runtime()?.get("call")?;
         let mut all = args.into_lua_multi(self.lua())?;
         all.push_front(Value::Function(function.clone()));
-        let out: Result<MultiValue, mlua::Error> = call.call(all);
+        let out: mlua::Result<(Option<LuaString>, Option<LuaString>, bool)> = call.call(all);
         if let Some(panic) = self.session.panic.take() {
             // The host panicked under Lua, which cannot be unwound. Lua has returned by now.
             std::panic::resume_unwind(panic);
         }
-        let mut out = out?;
-        if matches!(out.pop_front(), Some(Value::Boolean(true))) {
+        let (message, traceback, of_statement) = out?;
+        let Some(message) = message else {
             self.session.survived();
-            return Ok(R::from_lua_multi(out, self.lua())?);
-        }
-        let (message, traceback, of_statement) = <(LuaString, LuaString, bool)>::from_lua_multi(out, self.lua())?;
+            return Ok(());
+        };
         let (place, message) = split_place(&message.to_string_lossy());
-        Err(self.raised(place, message, traceback.to_string_lossy(), of_statement))
+        // An error that the last failed statement raised is that statement's.
+        Err(match self.session.take_failure().filter(|_| of_statement) {
+            Some((call, error, query)) => ScriptError::Sql { place, call, error, query },
+            None => {
+                let traceback = traceback.map(|text| text.to_string_lossy()).unwrap_or_default();
+                ScriptError::Lua { place, message, traceback }
+            }
+        })
     }
 
-    /// Converts an error that left the script. `of_statement`: it is the value that the last failed statement raised.
-    fn raised(&self, place: Option<Place>, message: String, traceback: String, of_statement: bool) -> ScriptError {
-        match self.session.take_failure().filter(|_| of_statement) {
-            Some(failure) => ScriptError::Sql {
-                place,
-                call: failure.call,
-                error: failure.error,
-                query: String::from_utf8_lossy(&failure.query).into(),
-            },
-            None => ScriptError::Lua { place, message, traceback },
-        }
-    }
-}
-
-impl Script {
-    /// Offers options as globals to scripts of sysbench 1.0's style. Returns their names.
-    fn offer_legacy_globals(&self, settings: &Settings) -> Result<Vec<String>, ScriptError> {
-        /// Options that sysbench 1.0 itself turned into globals.
-        const OPTIONS: [&str; 3] = ["db_driver", "mysql_table_engine", "myisam_max_rows"];
+    /// Offers options as globals to scripts of sysbench 1.0's style. Returns their names and values.
+    fn offer_legacy_globals(&self, settings: &Settings) -> Result<Vec<(String, String)>, ScriptError> {
+        const OPTIONS_OF_1_0: [&str; 3] = ["db_driver", "mysql_table_engine", "myisam_max_rows"];
         let globals = self.lua().globals();
         let mut offered = Vec::new();
         for (name, value) in &settings.options {
             let name = name.replace('-', "_");
             let free = matches!(globals.raw_get::<Value>(name.as_str()), Ok(Value::Nil));
-            if free || OPTIONS.contains(&name.as_str()) {
-                globals.raw_set(name.as_str(), legacy_text(value, settings))?;
-                offered.push(name);
+            if free || OPTIONS_OF_1_0.contains(&name.as_str()) {
+                // As in sysbench, an option without a value is an empty string.
+                let is_alone = *value == OptionValue::Bool(true) && !settings.strict;
+                let text = if is_alone { String::new() } else { value.to_text() };
+                globals.raw_set(name.as_str(), text.as_str())?;
+                offered.push((name, text));
             }
         }
         Ok(offered)
     }
 
-    fn resolve_options(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {
+    fn resolve_options(&self, settings: &Settings, legacy: &[(String, String)]) -> Result<(), ScriptError> {
         let runtime = self.runtime()?;
         let declares: bool = runtime::ask(&runtime, "declares_options")?;
         if declares {
-            self.withdraw_legacy_globals(settings, legacy)?;
+            self.withdraw_legacy_globals(legacy)?;
         }
         let mut values = general_values(settings);
         // Only a file may have no value at all.
@@ -278,7 +251,7 @@ impl Script {
                 Some(decl) => {
                     let fit = if settings.strict { OptionDecl::fit } else { OptionDecl::fit_as_sysbench };
                     let value = fit(decl, given)?;
-                    runtime::validate(&runtime, self.lua(), decl, given, &value)?;
+                    runtime::validate(&runtime, decl, given, &value)?;
                     values.insert(name, value);
                 }
                 None if declares => return Err(self.unknown_option(&name)),
@@ -290,7 +263,8 @@ impl Script {
         if !declares {
             self.offer_general_globals(&values)?;
         }
-        runtime::set_options(&runtime, self.lua(), &values)
+        runtime.set("option_values", values)?;
+        Ok(runtime.get::<Function>("set_options")?.call(())?)
     }
 
     /// Offers the engine's own options as globals, which scripts of sysbench 0.5 read. Keeps what the script itself defined.
@@ -298,20 +272,17 @@ impl Script {
         let globals = self.lua().globals();
         for name in general_names() {
             if let (Some(value), Ok(Value::Nil)) = (values.get(name), globals.raw_get::<Value>(name)) {
-                globals.raw_set(name, runtime::lua_value(self.lua(), value)?)?;
+                globals.raw_set(name, value.clone())?;
             }
         }
         Ok(())
     }
 
-    fn withdraw_legacy_globals(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {
+    /// Takes back the globals that the script has not changed.
+    fn withdraw_legacy_globals(&self, offered: &[(String, String)]) -> Result<(), ScriptError> {
         let globals = self.lua().globals();
-        for (name, value) in &settings.options {
-            let name = name.replace('-', "_");
-            let untouched = globals
-                .raw_get::<Option<String>>(name.as_str())
-                .is_ok_and(|now| now == Some(legacy_text(value, settings)));
-            if legacy.contains(&name) && untouched {
+        for (name, text) in offered {
+            if globals.raw_get::<Option<String>>(name.as_str()).is_ok_and(|now| now.as_ref() == Some(text)) {
                 globals.raw_set(name.as_str(), Value::Nil)?;
             }
         }
@@ -322,14 +293,6 @@ impl Script {
         let mut known: Vec<&str> = general_names().collect();
         known.extend(self.declared_options().iter().map(|decl| decl.name.as_str()));
         ScriptError::UnknownOption { name: name.to_owned(), suggestion: nearest(name, known) }
-    }
-}
-
-/// An option as a global. One without a value is an empty string, as in sysbench.
-fn legacy_text(value: &OptionValue, settings: &Settings) -> String {
-    match value {
-        OptionValue::Bool(true) if !settings.strict => String::new(),
-        value => value.to_text(),
     }
 }
 

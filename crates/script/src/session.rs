@@ -22,11 +22,7 @@ pub(crate) struct Random {
     pub(crate) unique: Unique,
 }
 
-pub(crate) struct FailedStatement {
-    pub(crate) error: SqlError,
-    pub(crate) query: Vec<u8>,
-    pub(crate) call: SqlCall,
-}
+type FailedStatement = (SqlCall, SqlError, Box<str>);
 
 pub(crate) struct ScriptSession {
     pub(crate) host: Rc<dyn Host>,
@@ -76,18 +72,17 @@ impl ScriptSession {
 
     pub(crate) fn failed(&self, error: &SqlError, query: &[u8], call: SqlCall) {
         self.survived();
-        let shown = &query[..query.len().min(1000)];
-        *self.failure.borrow_mut() = Some(FailedStatement { error: error.clone(), query: shown.to_vec(), call });
+        let shown = String::from_utf8_lossy(&query[..query.len().min(1000)]);
+        *self.failure.borrow_mut() = Some((call, error.clone(), shown.into()));
         self.undecided.set(true);
     }
 
-    /// The script went on: its last error, if any, counts as survived.
     #[inline]
     pub(crate) fn survived(&self) {
         if self.undecided.replace(false)
-            && let Some(failure) = self.failure.borrow().as_ref()
+            && let Some((_, error, _)) = self.failure.borrow().as_ref()
         {
-            self.events.count_error(failure.error.code);
+            self.events.count_error(error.code);
         }
     }
 
@@ -134,9 +129,6 @@ pub(crate) fn with_random<T>(body: impl FnOnce(&mut Random) -> T) -> T {
 
 /// Restarts the random stream of the script running on this thread, so that arms reseeded alike draw alike.
 /// `sysbench.rand.unique` continues. Call it from a method of [`crate::host::Events`].
-///
-/// # Panics
-/// If no script is running on this thread.
 pub fn reseed(key_seed: u64, block: u64, thread: u32) {
     with_random(|random| {
         random.generator = Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);

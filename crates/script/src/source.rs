@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{ScriptError, nearest};
 
-/// A script that can be loaded once per thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptSource {
     pub name: String,
@@ -42,8 +41,7 @@ impl ScriptSource {
     }
 
     fn bundled(name: &str) -> Option<Self> {
-        let text = bundled_text(name)?;
-        Some(Self { name: name.to_owned(), chunk_name: format!("@{name}.lua"), text: text.as_bytes().to_vec() })
+        Some(Self { chunk_name: format!("@{name}.lua"), ..Self::inline(name, bundled_text(name)?) })
     }
 
     fn file(path: &Path) -> Result<Self, ScriptError> {
@@ -105,32 +103,28 @@ fn search_path(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// `package.path` of every state: sysbench's list and `LUA_PATH`, where `;;` stands for the list.
+/// sysbench's `package.path` and `package.cpath`, with `~` for the home directory.
+const LUA_PATH: &str = "./?.lua;./?/init.lua;./src/lua/?.lua;\
+    ~/.luarocks/share/lua/5.1/?.lua;~/.luarocks/share/lua/5.1/?/init.lua;\
+    ~/.luarocks/share/lua/?.lua;~/.luarocks/share/lua/?/init.lua;\
+    /usr/local/share/lua/5.1/?.lua;/usr/share/lua/5.1/?.lua";
+const LUA_CPATH: &str = "./?.so;~/.luarocks/lib/lua/5.1/?.so;~/.luarocks/lib/lua/?.so;\
+    /usr/local/lib/lua/5.1/?.so;/usr/lib/lua/5.1/?.so";
+
 pub fn package_path() -> String {
-    let home = std::env::var("HOME").unwrap_or_default();
-    let default = [
-        "./?.lua;./?/init.lua;./src/lua/?.lua".to_owned(),
-        format!("{home}/.luarocks/share/lua/5.1/?.lua;{home}/.luarocks/share/lua/5.1/?/init.lua"),
-        format!("{home}/.luarocks/share/lua/?.lua;{home}/.luarocks/share/lua/?/init.lua"),
-        "/usr/local/share/lua/5.1/?.lua;/usr/share/lua/5.1/?.lua".to_owned(),
-    ]
-    .join(";");
-    with_default(std::env::var("LUA_PATH").ok(), &default)
+    with_default(std::env::var("LUA_PATH").ok(), LUA_PATH)
 }
 
-/// `package.cpath` likewise, with `LUA_CPATH`.
 pub fn package_cpath() -> String {
-    let home = std::env::var("HOME").unwrap_or_default();
-    let default = format!(
-        "./?.so;{home}/.luarocks/lib/lua/5.1/?.so;{home}/.luarocks/lib/lua/?.so;/usr/local/lib/lua/5.1/?.so;/usr/lib/lua/5.1/?.so"
-    );
-    with_default(std::env::var("LUA_CPATH").ok(), &default)
+    with_default(std::env::var("LUA_CPATH").ok(), LUA_CPATH)
 }
 
+/// In a list that is given, `;;` stands for the default.
 fn with_default(given: Option<String>, default: &str) -> String {
+    let default = default.replace('~', &std::env::var("HOME").unwrap_or_default());
     match given {
         Some(path) => path.replace(";;", &format!(";{default};")).trim_matches(';').to_owned(),
-        None => default.to_owned(),
+        None => default,
     }
 }
 

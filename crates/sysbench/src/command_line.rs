@@ -18,10 +18,9 @@ pub(crate) struct CommandLine {
     /// Other options: the script's own, or mistakes. As typed, without the dashes.
     pub(crate) others: Vec<(String, Option<String>)>,
     pub(crate) others_of_files: Vec<(String, String)>,
-    /// Known flags with an invalid value. They are among `others` too and reported after the first line.
-    pub(crate) bad_flags: Vec<String>,
+    /// The first known flag with an invalid value. It is among `others` too and reported after the first line.
+    pub(crate) bad_flag: Option<(String, String)>,
     pub(crate) mistake: Option<String>,
-    /// `--strict`: refuse what sysbench accepts.
     pub(crate) strict: bool,
     pub(crate) test: Option<String>,
     pub(crate) command: Option<String>,
@@ -56,35 +55,31 @@ impl CommandLine {
                 continue;
             };
             let alone = if spec.kind == OptionType::Bool || spec.name == "mysql_ssl" { "on" } else { "" };
-            let given = if value.is_none() && line.strict && !may_stand_alone(spec) {
+            let may_stand_alone = spec.kind == OptionType::Bool || matches!(spec.name, "json" | "my_cnf" | "mysql_ssl");
+            let given = if value.is_none() && line.strict && !may_stand_alone {
                 Err(needs_value(name))
             } else {
                 line.give(spec, value.unwrap_or_else(|| alone.to_owned()))
             };
             line.mistake = line.mistake.take().or(given.err());
         }
-        line.take_words(words)?;
+        let mut words = words.into_iter();
+        let named = Some(line.text("test").to_owned()).filter(|test| !test.is_empty());
+        line.test = named.or_else(|| words.next());
+        line.command = words.next();
+        if let Some(word) = words.next() {
+            return Err(format!("Unrecognized command line argument: {word}"));
+        }
         line.yield_to_script();
         Ok(line)
-    }
-
-    fn take_words(&mut self, words: Vec<String>) -> Result<(), String> {
-        let mut words = words.into_iter();
-        let named = Some(self.text("test").to_owned()).filter(|test| !test.is_empty());
-        self.test = named.or_else(|| words.next());
-        self.command = words.next();
-        match words.next() {
-            Some(word) => Err(format!("Unrecognized command line argument: {word}")),
-            None => Ok(()),
-        }
     }
 
     /// Sets a known option. A configuration file is read where it is named, so that later options win.
     fn give(&mut self, spec: &'static OptionSpec, value: String) -> Result<(), String> {
         let is_no_flag = spec.kind == OptionType::Bool && fit(spec, &value).is_none();
         if is_no_flag || spec.name == "mysql_ssl" && tls_mode(&value).is_none() {
-            self.bad_flags.push(spec.dashed());
-            self.others.push((spec.dashed(), Some(value)));
+            self.others.push((spec.dashed(), Some(value.clone())));
+            self.bad_flag.get_or_insert((spec.dashed(), value));
             return Ok(());
         }
         self.check(spec, &value)?;
@@ -129,9 +124,9 @@ impl CommandLine {
         if ours.is_empty() || !readable {
             return;
         }
-        let script = find_on_path(name).and_then(|source| describe(&source));
-        let declared = script.map(|script| script.options).unwrap_or_default();
-        for name in ours.into_iter().filter(|name| declared.iter().any(|option| option.name == *name)) {
+        let Ok(script) = find_on_path(name).and_then(|source| describe(&source)) else { return };
+        let is_declared = |name: &&str| script.declared_options().iter().any(|option| option.name == *name);
+        for name in ours.into_iter().filter(is_declared) {
             self.strict &= name != "strict";
             let value = self.given.remove(name);
             self.others.push((name.to_owned(), value));
@@ -189,10 +184,6 @@ pub(crate) fn tls_mode(name: &str) -> Option<TlsMode> {
 
 pub(crate) fn needs_value(name: &str) -> String {
     format!("option --{name} needs a value: --{name}=VALUE")
-}
-
-fn may_stand_alone(spec: &OptionSpec) -> bool {
-    spec.kind == OptionType::Bool || matches!(spec.name, "json" | "my_cnf" | "mysql_ssl")
 }
 
 fn fit(spec: &OptionSpec, value: &str) -> Option<OptionValue> {

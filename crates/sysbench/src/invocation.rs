@@ -11,6 +11,7 @@ use bakeoff_load::worker_pool::allow_many_files;
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{
     OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe, find_on_path,
+    luajit_version,
 };
 use serde_json::{Map, Value, json};
 
@@ -18,7 +19,7 @@ use crate::Build;
 use crate::command_line::{CommandLine, REFUSED_TESTS, bad_value, help, needs_value};
 use crate::console::Console;
 use crate::report::machine_readable::{OutputFile, result};
-use crate::report::{header, preamble};
+use crate::report::preamble;
 use crate::run_options::{RunOptions, STANDARD_OUTPUT, dialect, verbosity};
 use crate::server::MySqlOptions;
 use crate::session::SysbenchSession;
@@ -50,14 +51,11 @@ pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
     // SAFETY: sets the signal's own default, which Rust's start-up has replaced, before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     undo_when_ended(SignalEnd::Signal);
-    let code = match CommandLine::parse(arguments) {
-        Ok(line) => call(&line, arguments, build),
-        Err(words) => {
-            complain(&words);
-            FAILED
-        }
-    };
-    ExitCode::from(code)
+    let code = CommandLine::parse(arguments).and_then(|line| call(&line, arguments, build));
+    ExitCode::from(code.unwrap_or_else(|words| {
+        complain(&words);
+        FAILED
+    }))
 }
 
 fn complain(words: &str) {
@@ -86,7 +84,8 @@ fn run_original(arguments: &[String]) {
     }
 }
 
-fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
+/// Fails with a mistake on the command line, which goes to standard error.
+fn call(line: &CommandLine, arguments: &[String], build: &Build) -> Result<u8, String> {
     let wants_help = line.is_on("help");
     if is_for_the_original(line) && !wants_help {
         run_original(arguments);
@@ -96,15 +95,14 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
     }
     if wants_help {
         let _ = writeln!(std::io::stdout(), "{}", help());
-        return DONE;
+        return Ok(DONE);
     }
     if let (true, Ok(dialect)) = (line.is_on("version"), dialect(line.text("dialect"))) {
         let _ = writeln!(std::io::stdout(), "sysbench {}", dialect.version());
-        return DONE;
+        return Ok(DONE);
     }
     if let Some(words) = &line.mistake {
-        complain(words);
-        return FAILED;
+        return Err(words.clone());
     }
     let text_statements = ["disable", "client", "text"].contains(&line.text("db_ps_mode"));
     let aside = line.has("json") && STANDARD_OUTPUT.contains(&line.text("json"));
@@ -114,26 +112,26 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
         Ok(options) => Arc::new(options),
         Err(words) => {
             early.fatal(&words);
-            return FAILED;
+            return Ok(FAILED);
         }
     };
     if verbosity > LogLevel::Debug as i64 {
         early.print(&format!("Invalid value for verbosity: {verbosity}"));
-        return FAILED;
+        return Ok(FAILED);
     }
     let console = Arc::new(Console::new(options.verbosity, aside, text_statements));
-    console.notice(&header(&options));
+    console.notice(&format!("sysbench {} (using bundled {})\n", options.dialect.version(), luajit_version()));
     let invocation = Invocation { line, arguments, build, options, console: Arc::clone(&console) };
-    let code = invocation.run().unwrap_or_else(|refusal| {
-        match refusal {
-            Refusal::Typed(words) => complain(&words),
-            Refusal::Fatal(words) => console.fatal(&words),
-            Refusal::Reported => {}
-        }
-        FAILED
-    });
+    let done = invocation.run();
+    if let Err(Refusal::Fatal(words)) = &done {
+        console.fatal(words);
+    }
     console.finish();
-    code
+    match done {
+        Ok(code) => Ok(code),
+        Err(Refusal::Typed(words)) => Err(words),
+        Err(Refusal::Fatal(_) | Refusal::Reported) => Ok(FAILED),
+    }
 }
 
 struct Invocation<'a> {
@@ -188,11 +186,10 @@ impl Invocation<'_> {
             }
             other => return Err(no_command("cpu", other)),
         }
-        let mysql = MySqlOptions::read(self.line)?;
-        let session = Arc::new(SysbenchSession::new(Arc::clone(&self.console), mysql.rotation()?, true, None));
+        let session = SysbenchSession::new(&self.console, &MySqlOptions::read(self.line)?, true)?;
         self.console.notice(&preamble(&self.options, Some(&format!("Prime numbers limit: {max_prime}"))));
         let run = Run::new(Test::Cpu { max_prime }, &self.options, &session);
-        Ok(self.run_and_conclude("cpu", &run, None, &mysql)?.0)
+        Ok(self.run_and_conclude("cpu", &run, None)?.0)
     }
 
     fn run_script(&self, name: &str) -> Result<u8, Refusal> {
@@ -205,19 +202,12 @@ impl Invocation<'_> {
             other => other.to_string(),
         })?;
         apply_luajit_command(&mut source, self.line.text("luajit_cmd"))?;
-        let session = Arc::new(SysbenchSession::new(
-            Arc::clone(&self.console),
-            mysql.rotation()?,
-            self.line.is_on("mysql_dry_run"),
-            mysql.driver_failure(),
-        ));
+        let session = SysbenchSession::new(&self.console, &mysql, self.line.is_on("mysql_dry_run"))?;
         let test = ScriptTest { settings: self.settings(&source, &mysql)?, source };
         let main = test.load(ThreadRole::Main, session.command_host()).map_err(|error| self.not_loaded(error))?;
         let is_stdin = name == "-";
-        if let Some((name, value)) = self.line.bad_flags.first().and_then(|name| self.as_typed(&name.replace('-', "_")))
-            && !is_stdin
-        {
-            return Err(unknown_option(name, value));
+        if let Some((name, value)) = self.line.bad_flag.as_ref().filter(|_| !is_stdin) {
+            return Err(unknown_option(name, Some(value)));
         }
         if let Some(name) = self.without_its_value(&main) {
             return Err(Refusal::Typed(needs_value(name)));
@@ -226,7 +216,7 @@ impl Invocation<'_> {
         let Some(command) = self.line.command.as_deref().filter(|_| !is_stdin) else { return Ok(DONE) };
         let is_known = main.commands().iter().any(|known| known.name == command);
         match command {
-            "run" if !is_known => self.run_events(name, main, test, &session, &mysql),
+            "run" if !is_known => self.run_events(name, main, test, &session),
             _ if !is_known => Err(no_command(name, command)),
             "help" => main.command("help").map(|()| DONE).map_err(|error| self.failed("help", &error)),
             _ if test.command(command, &main, &self.options, &session) => Ok(DONE),
@@ -242,8 +232,9 @@ impl Invocation<'_> {
     fn not_loaded(&self, error: ScriptError) -> Refusal {
         match error {
             ScriptError::UnknownOption { name, .. } => {
-                let (name, value) = self.as_typed(&name).unwrap_or((&name, None));
-                unknown_option(name, value)
+                let typed = self.line.others.iter().find(|(given, _)| given.replace('-', "_") == name);
+                typed
+                    .map_or_else(|| unknown_option(&name, None), |(name, value)| unknown_option(name, value.as_deref()))
             }
             ScriptError::BadOption { name, value, expected } if expected == OptionType::Int.expected() => {
                 Refusal::Typed(bad_value(&name, &value))
@@ -257,19 +248,12 @@ impl Invocation<'_> {
 
     fn without_its_value(&self, main: &Script) -> Option<&str> {
         let takes_value = |name: &str| {
-            let mut declared = main.declared_options().iter();
-            declared
-                .find(|option| option.name == name.replace('-', "_"))
-                .is_some_and(|option| !matches!(option.kind, OptionType::Bool | OptionType::Null))
+            main.declared_options().iter().any(|option| {
+                option.name == name.replace('-', "_") && !matches!(option.kind, OptionType::Bool | OptionType::Null)
+            })
         };
         let mut alone = self.line.others.iter().filter(|(_, value)| value.is_none() && self.line.strict);
         alone.find(|(name, _)| takes_value(name)).map(|(name, _)| name.as_str())
-    }
-
-    fn as_typed(&self, name: &str) -> Option<(&str, Option<&str>)> {
-        let mut given = self.line.others.iter();
-        let (name, value) = given.find(|(given, _)| given.replace('-', "_") == name)?;
-        Some((name, value.as_deref()))
     }
 
     fn run_events(
@@ -278,12 +262,11 @@ impl Invocation<'_> {
         main: Script,
         test: ScriptTest,
         session: &Arc<SysbenchSession>,
-        mysql: &MySqlOptions<'_>,
     ) -> Result<u8, Refusal> {
         main.init().map_err(|error| self.failed("init", &error))?;
         self.console.notice(&preamble(&self.options, None));
         let run = Run::new(Test::Script(Box::new(test)), &self.options, session);
-        let (code, ran) = self.run_and_conclude(name, &run, Some(&main), mysql)?;
+        let (code, ran) = self.run_and_conclude(name, &run, Some(&main))?;
         if ran && let Err(error) = main.done() {
             self.console.script_failed("done", &error);
         }
@@ -294,7 +277,7 @@ impl Invocation<'_> {
         let mut options = BTreeMap::new();
         if !self.line.others_of_files.is_empty() {
             // A file may have options of other scripts. Only this one's are passed on.
-            let known = describe(source).map(|known| known.options).unwrap_or_default();
+            let known = describe(source).map(|known| known.declared_options().to_vec()).unwrap_or_default();
             for (name, value) in &self.line.others_of_files {
                 if known.is_empty() || known.iter().any(|option| option.name == *name) {
                     options.insert(name.clone(), OptionValue::Text(value.clone()));
@@ -329,13 +312,7 @@ impl Invocation<'_> {
     }
 
     /// Runs a test and writes its result for programs. Returns the exit code, and whether the run ended by itself.
-    fn run_and_conclude(
-        &self,
-        test: &str,
-        run: &Run,
-        main: Option<&Script>,
-        mysql: &MySqlOptions<'_>,
-    ) -> Result<(u8, bool), Refusal> {
+    fn run_and_conclude(&self, test: &str, run: &Run, main: Option<&Script>) -> Result<(u8, bool), Refusal> {
         let json = self.options.json.as_deref();
         let json_file = json.filter(|file| !STANDARD_OUTPUT.contains(file));
         let json_file = json_file.map(|path| OutputFile::create("--json", path)).transpose()?;
@@ -343,8 +320,7 @@ impl Invocation<'_> {
         let outcome = run.run(main, hdr_log);
         let ending = outcome.ending;
         if json.is_some() && matches!(ending, Ending::Complete | Ending::Forced { .. }) {
-            let (given, server) = (self.given(&run.test), run.session.server());
-            let result = result(test, &self.options, given, mysql.charset(), server, self.build, outcome);
+            let result = result(test, &self.options, self.given(&run.test), &run.session, self.build, outcome);
             match json_file {
                 Some(mut file) => file.write(&format!("{result:#}\n"))?,
                 // A closed pipe is not an error.

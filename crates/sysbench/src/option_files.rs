@@ -10,13 +10,13 @@ const DEEPEST: u32 = 8;
 
 /// The options of MySQL's files by their names here, in the order found; a later one wins. An empty `path` stands for the usual files.
 pub(crate) fn my_cnf(path: &str) -> Result<Vec<(&'static str, String)>, String> {
+    let files: Vec<PathBuf> = match path {
+        "" => USUAL.iter().map(|path| expand(path)).filter(|path| path.is_file()).collect(),
+        path => vec![expand(path)],
+    };
     let mut found = Vec::new();
-    if path.is_empty() {
-        for path in USUAL.iter().map(|path| expand(path)).filter(|path| path.is_file()) {
-            read_file(&path, 0, &mut found)?;
-        }
-    } else {
-        read_file(&expand(path), 0, &mut found)?;
+    for file in files {
+        read_file(&file, 0, &mut found)?;
     }
     // Like MySQL's and MariaDB's clients: certificates imply TLS.
     let has = |name: &str| found.iter().any(|(known, value)| *known == name && !value.is_empty());
@@ -62,11 +62,8 @@ fn read_text(path: &Path) -> std::io::Result<String> {
 }
 
 fn cnf_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cnf"))
-        .collect();
+    let paths = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = paths.filter(|path| path.extension().is_some_and(|extension| extension == "cnf")).collect();
     files.sort();
     files
 }
@@ -112,14 +109,14 @@ fn parse(text: &str, strict: bool) -> Result<Vec<(String, String)>, (usize, Stri
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let Some((name, value)) = line.split_once('=') else {
-            if !strict {
-                continue;
+        match line.split_once('=') {
+            Some((name, value)) => {
+                let name = name.trim().trim_start_matches("--").replace('-', "_");
+                options.push((name, value_of(value).to_owned()));
             }
-            return Err((index + 1, format!("{line:?} is not name=value")));
-        };
-        let name = name.trim().trim_start_matches("--").replace('-', "_");
-        options.push((name, value_of(value).to_owned()));
+            None if strict => return Err((index + 1, format!("{line:?} is not name=value"))),
+            None => {}
+        }
     }
     Ok(options)
 }

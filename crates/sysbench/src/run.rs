@@ -10,7 +10,7 @@ use bakeoff_load::connector::pairing;
 use bakeoff_load::machine::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
 use bakeoff_load::worker_pool::{PoolOptions, WorkerPool, give_back_memory, spawn};
-use bakeoff_metrics::{now_ns, seconds};
+use bakeoff_metrics::{LatencyHistogram, now_ns, seconds};
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
 
@@ -23,7 +23,6 @@ use crate::session::{IdleConnections, SysbenchSession};
 use crate::stats::{Delta, Snapshot, Span, Stats};
 use crate::test::{Ending, Outcome, Run, Test, Worker};
 
-/// sysbench's message if `--rate` is more than the workers can do.
 const FULL_QUEUE: &str = "The event queue is full. This means the worker threads are unable to keep up with the specified event generation rate";
 
 /// How long workers may take to end their events after a failure, and again to end once their connections are cut.
@@ -227,8 +226,14 @@ impl Run {
         }
     }
 
-    pub(crate) fn call_hook(&self, script: &Script, hook: &str, numbers: &[(&str, f64)]) {
-        if let Err(error) = script.report(hook, numbers) {
+    pub(crate) fn call_hook(
+        &self,
+        script: &Script,
+        hook: &str,
+        numbers: &[(&str, f64)],
+        operations: &[(&str, u64, f64)],
+    ) {
+        if let Err(error) = script.report(hook, numbers, operations) {
             self.session.console.script_failed(&format!("sysbench.hooks.{hook}"), &error);
         }
     }
@@ -237,7 +242,7 @@ impl Run {
     pub(crate) fn report_in_full(&self, hook: Option<&Script>, delta: &Delta, at_s: f64, numbers: &[(&str, f64)]) {
         let options = &self.options;
         match hook {
-            Some(script) => self.call_hook(script, CUMULATIVE, numbers),
+            Some(script) => self.call_hook(script, CUMULATIVE, numbers, &[]),
             None => {
                 let heading = Heading::of(&self.test, self.session.server().is_some());
                 self.session.console.notice(&block(delta, at_s, heading, options.dialect, &options.percentiles));
@@ -249,13 +254,11 @@ impl Run {
         let console = &self.session.console;
         let Some(table) = operations(delta) else { return };
         console.notice(&table);
-        let named = delta.latencies.by_operation().into_iter().skip(1);
-        let named: Vec<_> =
-            named.map(|(name, latencies)| (name, latencies.count(), seconds(latencies.quantile_ns(0.9)))).collect();
-        if let Some(script) = main.filter(|_| console.shows(LogLevel::Notice))
-            && let Err(error) = script.report_operations(numbers, &named)
-        {
-            console.script_failed("sysbench.hooks.report_operations", &error);
+        if let Some(script) = main.filter(|_| console.shows(LogLevel::Notice)) {
+            let p90_s = |latencies: &LatencyHistogram| seconds(latencies.quantile_ns(0.9));
+            let named = delta.latencies.by_operation().into_iter().skip(1);
+            let named: Vec<_> = named.map(|(name, latencies)| (name, latencies.count(), p90_s(latencies))).collect();
+            self.call_hook(script, "report_operations", numbers, &named);
         }
     }
 

@@ -35,7 +35,6 @@ impl Dialect {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Percentile {
     pub(crate) per_cent: f64,
-    /// As typed: `95`, `99.9`.
     pub(crate) label: String,
 }
 
@@ -155,7 +154,6 @@ fn replaces(old_name: &str, value: i64) -> bool {
     }
 }
 
-/// The option's low byte, as in sysbench.
 pub(crate) fn verbosity(line: &CommandLine) -> i64 {
     line.int("verbosity") & 0xff
 }
@@ -189,7 +187,6 @@ fn bounded_seconds(seconds: i64) -> Duration {
     Duration::from_secs(seconds.clamp(0, 1_000_000_000).cast_unsigned())
 }
 
-/// Parses seconds, or a share of `--time` such as `10%`.
 fn forced_shutdown(text: &str, time: Duration) -> Result<Option<Duration>, String> {
     if text.eq_ignore_ascii_case("off") {
         return Ok(None);
@@ -245,7 +242,6 @@ fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
     })
 }
 
-/// 53 bits, which a Lua number holds.
 fn seed_of_clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 & ((1 << 53) - 1)

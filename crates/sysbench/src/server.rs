@@ -16,8 +16,6 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 const REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 const USUAL_SOCKETS: [&str; 4] =
     ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
-/// Files that sysbench 1.0 expects in the working directory with `--mysql-ssl=on`.
-const FILES_OF_1_0: [&str; 3] = ["cacert.pem", "client-cert.pem", "client-key.pem"];
 
 pub(crate) struct MySqlOptions<'a> {
     line: &'a CommandLine,
@@ -157,30 +155,28 @@ impl<'a> MySqlOptions<'a> {
     }
 
     fn password(&self) -> Secret {
-        let given = self.text("mysql_password");
-        if given.is_empty() {
-            Secret::from(&*std::env::var("MYSQL_PWD").unwrap_or_default())
-        } else {
-            Secret::from(given)
+        match self.text("mysql_password") {
+            "" => Secret::from(&*std::env::var("MYSQL_PWD").unwrap_or_default()),
+            given => Secret::from(given),
         }
     }
 
     fn tls(&self) -> Result<TlsOptions, String> {
         let file = |name: &str| Some(self.text(name)).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let mode = self.text("mysql_ssl");
         let mut tls = TlsOptions {
-            mode: TlsMode::Disabled,
+            mode: tls_mode(mode).ok_or_else(|| {
+                let known = "disabled, preferred, required, verify_ca or verify_identity";
+                format!("Invalid value for --mysql-ssl: '{mode}'. It is {known}")
+            })?,
             ca: file("mysql_ssl_ca"),
             cert: file("mysql_ssl_cert"),
             key: file("mysql_ssl_key"),
         };
-        let mode = self.text("mysql_ssl");
-        tls.mode = tls_mode(mode).ok_or_else(|| {
-            let known = "disabled, preferred, required, verify_ca or verify_identity";
-            format!("Invalid value for --mysql-ssl: '{mode}'. It is {known}")
-        })?;
         if ["on", "true", "1"].contains(&mode) {
             let here = |name: &str| Some(PathBuf::from(name)).filter(|path| Path::exists(path));
-            let [ca, cert, key] = FILES_OF_1_0;
+            // sysbench 1.0 expects these files in the working directory.
+            let [ca, cert, key] = ["cacert.pem", "client-cert.pem", "client-key.pem"];
             if tls.cert.is_none() && tls.key.is_none() {
                 tls.cert = here(cert).filter(|_| here(key).is_some());
                 tls.key = here(key).filter(|_| tls.cert.is_some());

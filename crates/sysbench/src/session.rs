@@ -15,27 +15,31 @@ use bakeoff_script::host::{
 use bakeoff_script::{ScriptError, SqlCall};
 
 use crate::console::Console;
+use crate::server::MySqlOptions;
 
-/// sysbench's name for the function that runs a declared command.
 pub(crate) const CALL_COMMAND: &str = "sysbench.cmdline.call_command";
 
 #[derive(Debug)]
 pub(crate) struct SysbenchSession {
     pub(crate) console: Arc<Console>,
     pub(crate) rotation: Arc<Rotation>,
+    /// Character set and collation, as asked for.
+    pub(crate) charset: (String, Option<String>),
     pub(crate) dry_run: bool,
     driver_failure: Option<String>,
     server: OnceLock<ServerFacts>,
 }
 
 impl SysbenchSession {
-    pub(crate) fn new(
-        console: Arc<Console>,
-        rotation: Rotation,
-        dry_run: bool,
-        driver_failure: Option<String>,
-    ) -> Self {
-        Self { console, rotation: Arc::new(rotation), dry_run, driver_failure, server: OnceLock::new() }
+    pub(crate) fn new(console: &Arc<Console>, mysql: &MySqlOptions<'_>, dry_run: bool) -> Result<Arc<Self>, String> {
+        Ok(Arc::new(Self {
+            console: Arc::clone(console),
+            rotation: Arc::new(mysql.rotation()?),
+            charset: mysql.charset(),
+            dry_run,
+            driver_failure: mysql.driver_failure(),
+            server: OnceLock::new(),
+        }))
     }
 
     pub(crate) fn server(&self) -> Option<&ServerFacts> {
@@ -71,7 +75,7 @@ impl Environment for SysbenchSession {
                 collation: String::new(),
                 tls_cipher: None,
             });
-            return Ok(Box::new(DryRun::default()));
+            return Ok(Box::new(DryRun));
         }
         let address = connector.next_address(target);
         let client = connector
@@ -108,15 +112,14 @@ impl Environment for SysbenchSession {
 
 /// Rewords a failed connection as the client library that Debian's sysbench is linked with.
 fn as_client_library(endpoint: &Endpoint, error: SqlError) -> SqlError {
-    /// ECONNREFUSED, and EINPROGRESS, which the library reports instead because it connects without blocking.
-    const REFUSED: (i32, i32) = (111, 115);
     let (code, message) = match (endpoint, error.io_errno) {
         (Endpoint::Tcp { host, .. }, _) if error.code == 2005 => (2005, format!("Unknown server host '{host}' (-2)")),
         (Endpoint::Unix(path), Some(number)) => {
             (2002, format!("Can't connect to local server through socket '{}' ({number})", path.display()))
         }
         (Endpoint::Tcp { host, .. }, Some(number)) => {
-            let number = if number == REFUSED.0 { REFUSED.1 } else { number };
+            // The library connects without blocking.
+            let number = if number == libc::ECONNREFUSED { libc::EINPROGRESS } else { number };
             (2002, format!("Can't connect to server on '{host}' ({number})"))
         }
         _ => return error,
@@ -124,11 +127,8 @@ fn as_client_library(endpoint: &Endpoint, error: SqlError) -> SqlError {
     SqlError { code, message, ..error }
 }
 
-/// `--mysql-dry-run`: a connection to nowhere, where every statement succeeds at once and returns nothing.
-#[derive(Debug, Default)]
-struct DryRun {
-    statements: u32,
-}
+#[derive(Debug)]
+struct DryRun;
 
 const DONE: Reply =
     Reply { class: QueryClass::Other, columns: 0, rows: 0, affected_rows: 0, last_insert_id: 0, more_results: false };
@@ -139,8 +139,7 @@ impl Connection for DryRun {
     }
 
     fn prepare(&mut self, _sql: &[u8]) -> Result<StatementId, SqlError> {
-        self.statements += 1;
-        Ok(StatementId(self.statements))
+        Ok(StatementId(0))
     }
 
     fn execute(&mut self, _statement: StatementId, _values: &[Value<'_>]) -> Result<Reply, SqlError> {
@@ -175,8 +174,7 @@ pub(crate) struct IdleConnections(WorkerPool);
 
 impl IdleConnections {
     const HOLDERS: u32 = 16;
-    const OPENING_LIMIT: Duration = Duration::from_secs(3600);
-    const CLOSING_LIMIT: Duration = Duration::from_secs(30);
+    const LIMIT: Duration = Duration::from_secs(3600);
 
     /// Opens `count` connections, distributed over the servers like all others. Fails with the first that could not be opened.
     pub(crate) fn open(session: &Arc<SysbenchSession>, count: u32) -> Result<Self, String> {
@@ -196,7 +194,7 @@ impl IdleConnections {
             drop(clients);
             Ok(())
         }));
-        match idle.0.gate().wait_all_resting(Self::OPENING_LIMIT) {
+        match idle.0.gate().wait_all_resting(Self::LIMIT) {
             Ok(_) => Ok(idle),
             Err(WaitError::Failed(failure)) => Err(failure.message),
             Err(WaitError::TimedOut { .. }) => Err("idle connections: not opened within an hour".to_owned()),
@@ -207,6 +205,6 @@ impl IdleConnections {
 impl Drop for IdleConnections {
     fn drop(&mut self) {
         self.0.gate().close();
-        self.0.gate().wait_all_gone(Self::CLOSING_LIMIT);
+        self.0.gate().wait_all_gone(Self::LIMIT);
     }
 }

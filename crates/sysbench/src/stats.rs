@@ -23,7 +23,6 @@ pub(crate) struct Stats {
 #[derive(Debug, Default)]
 struct Collected {
     latest: Latencies,
-    /// By [`Span`], since its last report.
     sums: [Latencies; 3],
     /// Shortest and longest event of each shard [ns].
     extremes_ns: Vec<Option<(u64, u64)>>,
@@ -80,13 +79,11 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, variance.sqrt())
 }
 
-/// Where the next report of a span begins.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     span: Span,
     at_ns: u64,
     totals: SliceTotals,
-    /// Events and nanoseconds.
     by_worker: Vec<(u64, u64)>,
 }
 

@@ -106,14 +106,9 @@ pub(crate) struct ScriptTest {
 impl Test {
     /// Whether the script loads the server in its `thread_init()` before the run, by its option `ramp_up`.
     pub(crate) fn ramps_up(&self) -> bool {
-        match self {
-            Self::Script(test) => {
-                let ramp_up = test.settings.options.get("ramp_up");
-                let seconds = ramp_up.map(|given| given.to_text().parse::<f64>());
-                seconds.is_some_and(|parsed| parsed != Ok(0.0))
-            }
-            Self::Cpu { .. } => false,
-        }
+        let Self::Script(test) = self else { return false };
+        let seconds = test.settings.options.get("ramp_up").map(|given| given.to_text().parse::<f64>());
+        seconds.is_some_and(|parsed| parsed != Ok(0.0))
     }
 
     /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all

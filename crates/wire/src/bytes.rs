@@ -31,10 +31,6 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    pub(crate) fn remaining(&self) -> usize {
-        self.rest.len()
-    }
-
     pub(crate) fn malformed(&self, why: &'static str) -> Malformed {
         Malformed { what: self.what, why }
     }

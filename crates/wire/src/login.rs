@@ -105,10 +105,7 @@ pub const UTF8MB4_GENERAL_CI: u8 = 45;
 
 /// Returns a collation's number, or None if it is unknown or does not fit into a login packet.
 pub fn collation_id(name: &str) -> Option<u8> {
-    match u8::try_from(CollationId::from(name) as u16) {
-        Ok(0) | Err(_) => None,
-        Ok(id) => Some(id),
-    }
+    u8::try_from(CollationId::from(name) as u16).ok().filter(|id| *id > 0)
 }
 
 #[derive(Clone)]
@@ -213,15 +210,12 @@ impl Login {
 
     fn greeted(&mut self, greeting: Greeting, more_input: bool, out: &mut Vec<u8>) -> Result<LoginStep, LoginError> {
         let offered = greeting.has(capability::SSL);
-        match self.options.tls {
-            TlsWish::Must if !offered => {
-                return Err(LoginError::TlsNotOffered { version: greeting.version().to_owned() });
-            }
-            TlsWish::Must | TlsWish::IfOffered if offered => {}
-            _ => {
-                self.respond(greeting, out)?;
-                return Ok(LoginStep::Send);
-            }
+        if self.options.tls == TlsWish::Must && !offered {
+            return Err(LoginError::TlsNotOffered { version: greeting.version().to_owned() });
+        }
+        if self.options.tls == TlsWish::Never || !offered {
+            self.respond(greeting, out)?;
+            return Ok(LoginStep::Send);
         }
         // Plaintext received before the handshake must not be read as if it were encrypted.
         if more_input {

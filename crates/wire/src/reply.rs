@@ -13,11 +13,9 @@ pub enum Answering {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     First,
-    Columns,
-    ColumnsEof,
+    Definitions,
+    DefinitionsEof,
     Rows,
-    PreparedDefinitions,
-    PreparedEof,
 }
 
 #[derive(Debug)]
@@ -89,17 +87,19 @@ impl ReplyScanner {
                 continue;
             }
             match self.phase {
-                Phase::Rows => match self.ends_rows(header, packet)? {
-                    None => return Ok(None),
-                    Some(true) => {}
-                    Some(false) => {
+                Phase::Rows => {
+                    if header.payload_bytes == 0 {
+                        return Err(malformed("a row is empty"));
+                    }
+                    let Some(&kind) = packet.get(HEADER_BYTES) else { return Ok(None) };
+                    if !self.ends_rows(header, kind) {
                         self.step(header);
                         self.result.rows += 1;
                         continue;
                     }
-                },
+                }
                 // An error can replace a definition, as it can replace a row.
-                Phase::Columns | Phase::PreparedDefinitions if packet.get(HEADER_BYTES) != Some(&0xff) => {
+                Phase::Definitions if packet.get(HEADER_BYTES) != Some(&0xff) => {
                     // The last definition may end the reply, so it must be complete.
                     if packet.len() < HEADER_BYTES + header.payload_bytes {
                         return Ok(None);
@@ -133,7 +133,7 @@ impl ReplyScanner {
         if self.continued {
             return;
         }
-        if self.phase == Phase::Columns {
+        if self.phase == Phase::Definitions && self.answering == Answering::Statement {
             let skipped = self.skip_at_most(bytes, self.definitions_left.into());
             self.definitions_left -= skipped as u32;
             self.defined();
@@ -144,17 +144,10 @@ impl ReplyScanner {
     }
 
     #[inline]
-    fn ends_rows(&self, header: Header, packet: &[u8]) -> Result<Option<bool>, Malformed> {
-        if header.payload_bytes == 0 {
-            return Err(malformed("a row is empty"));
-        }
-        Ok(packet.get(HEADER_BYTES).map(|kind| match kind {
-            0xff => true,
-            // A row whose first value has 16 MiB or more also begins with 0xfe.
-            0xfe if self.deprecate_eof => header.payload_bytes < MAX_PAYLOAD_BYTES,
-            0xfe => header.payload_bytes < 9,
-            _ => false,
-        }))
+    fn ends_rows(&self, header: Header, kind: u8) -> bool {
+        // A row whose first value has 16 MiB or more also begins with 0xfe.
+        let row_bytes = if self.deprecate_eof { MAX_PAYLOAD_BYTES } else { 9 };
+        kind == 0xff || kind == 0xfe && header.payload_bytes < row_bytes
     }
 
     /// Skips at most `limit` ordinary rows or definitions and returns how many. Stops at the first packet that may be
@@ -226,12 +219,7 @@ impl ReplyScanner {
         }
         match self.phase {
             Phase::First => self.first(payload),
-            Phase::ColumnsEof => {
-                Done::from_eof(payload)?;
-                self.rows_begin();
-                Ok(None)
-            }
-            Phase::PreparedEof => {
+            Phase::DefinitionsEof => {
                 Done::from_eof(payload)?;
                 Ok(self.definitions_over())
             }
@@ -240,7 +228,7 @@ impl ReplyScanner {
                 (self.result.status, self.result.warnings) = (end.status, end.warnings);
                 Ok(Some(Outcome::ResultSet(self.result)))
             }
-            Phase::Columns | Phase::PreparedDefinitions => Err(malformed("a column definition is missing")),
+            Phase::Definitions => Err(malformed("a column definition is missing")),
         }
     }
 
@@ -252,13 +240,13 @@ impl ReplyScanner {
                 // This also refuses 0xfb, a request for a LOAD DATA LOCAL INFILE file, which the login never offers.
                 let mut reader = Reader::new(payload, "result set header");
                 let columns = reader.lenenc()?;
-                if columns > MAX_COLUMNS || !reader.is_empty() {
+                if columns == 0 || columns > MAX_COLUMNS || !reader.is_empty() {
                     return Err(reader.malformed("the number of columns is invalid"));
                 }
                 self.result.columns = columns as u32;
                 self.result.columns_at = self.at;
                 self.definitions_left = self.result.columns;
-                self.phase = Phase::Columns;
+                self.phase = Phase::Definitions;
                 Ok(None)
             }
             ([0, definitions @ ..], Answering::Prepare) => {
@@ -266,7 +254,7 @@ impl ReplyScanner {
                 self.prepared =
                     Prepared { statement: reader.u32()?, columns: reader.u16()?, parameters: reader.u16()? };
                 self.definitions_left = self.prepared.parameters.into();
-                self.phase = Phase::PreparedDefinitions;
+                self.phase = Phase::Definitions;
                 if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
             }
             _ => Err(malformed("its first packet is of an unknown type")),
@@ -275,33 +263,30 @@ impl ReplyScanner {
 
     #[inline]
     fn defined(&mut self) -> Option<Outcome> {
-        if self.definitions_left > 0 {
-            return None;
+        if self.definitions_left == 0 && self.deprecate_eof {
+            return self.definitions_over();
         }
-        match (self.phase, self.deprecate_eof) {
-            (Phase::Columns, false) => self.phase = Phase::ColumnsEof,
-            (Phase::Columns, true) => self.rows_begin(),
-            (_, false) => self.phase = Phase::PreparedEof,
-            (_, true) => return self.definitions_over(),
+        if self.definitions_left == 0 {
+            self.phase = Phase::DefinitionsEof;
         }
         None
     }
 
+    #[inline]
     fn definitions_over(&mut self) -> Option<Outcome> {
+        if self.answering == Answering::Statement {
+            self.result.rows_at = self.at;
+            self.phase = Phase::Rows;
+            return None;
+        }
         // `result.columns` is 0 until the parameters are over.
         if self.result.columns == 0 && self.prepared.columns > 0 {
             self.result.columns = self.prepared.columns.into();
             self.definitions_left = self.result.columns;
-            self.phase = Phase::PreparedDefinitions;
+            self.phase = Phase::Definitions;
             return None;
         }
         Some(Outcome::Prepared(self.prepared))
-    }
-
-    #[inline]
-    fn rows_begin(&mut self) {
-        self.result.rows_at = self.at;
-        self.phase = Phase::Rows;
     }
 }
 
@@ -360,7 +345,7 @@ impl Done {
 
     pub(crate) fn from_eof(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload, "EOF packet");
-        if reader.u8()? != 0xfe || reader.remaining() != 4 {
+        if reader.u8()? != 0xfe || payload.len() != 5 {
             return Err(reader.malformed("it is another type of packet"));
         }
         let warnings = reader.u16()?;

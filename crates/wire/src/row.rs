@@ -262,14 +262,14 @@ fn general(scientific: &str, text: &mut Vec<u8>) {
 }
 
 fn fraction(format: ColumnFormat, microseconds: u32, text: &mut Vec<u8>) {
-    match format.decimals {
-        0 => {}
-        digits @ 1..=6 => {
-            let shown = format!("{:06}", microseconds.min(999_999));
-            put(text, format_args!(".{}", &shown[..usize::from(digits)]));
-        }
-        _ if microseconds == 0 => {}
-        _ => put(text, format_args!(".{microseconds:06}")),
+    let digits = match format.decimals {
+        digits @ 0..=6 => usize::from(digits),
+        _ if microseconds == 0 => 0,
+        _ => 6,
+    };
+    if digits > 0 {
+        let shown = format!("{:06}", microseconds.min(999_999));
+        put(text, format_args!(".{}", &shown[..digits]));
     }
 }
 

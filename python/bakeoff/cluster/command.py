@@ -13,7 +13,8 @@ from bakeoff.cli.arguments import Format, FormatOption
 from bakeoff.cli.commands import Group
 from bakeoff.cli.options import command
 from bakeoff.cli.printing import print_sentence, print_table
-from bakeoff.cluster import RUNNING, nodes, worker
+from bakeoff.cluster import nodes, worker
+from bakeoff.cluster.nodes import RUNNING
 from bakeoff.errors import BakeoffError, ExitCode
 from bakeoff.spec.fields import Argument
 from bakeoff.units import format_bytes

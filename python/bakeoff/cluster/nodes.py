@@ -18,12 +18,13 @@ from typing import Any
 import psutil
 
 from bakeoff.cli.arguments import Nodes
-from bakeoff.cluster import RUNNING, worker
+from bakeoff.cluster import worker
 from bakeoff.errors import HostError, SpecError
 from bakeoff.results.manifest import Host, bakeoff_version
 from bakeoff.spec import Study
 from bakeoff.units import format_bytes
 
+RUNNING = "auto"  # $RAY_ADDRESS, else the cluster that this machine is a node of, else one of this machine alone
 LOCAL = "local"
 NAMESPACE = "bakeoff"
 # For a cluster that we start: results are small, and /dev/shm is memory that others miss.

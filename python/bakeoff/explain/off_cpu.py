@@ -29,7 +29,6 @@ from bakeoff.explain.profiles import (
     KERNEL,
     OTHER,
     PREEMPTED,
-    PROFILE_FILE,
     RENAMED,
     SERVING,
     Column,
@@ -111,9 +110,7 @@ class OffCpu:
             windows = [each for each in slices.of(arm) if each.end_ns <= recording.end_ns]
             if windows:
                 self._folds[arm].setdefault(cell.name, Fold()).add(recording.pauses[pid], windows)
-                profiles = {name: fold.profile(_EVENT, _US) for name, fold in self._folds[arm].items()}
-                kept = {name: profile.model_dump(mode="json") for name, profile in profiles.items()}
-                self._writer.write_server_json(arm, PROFILE_FILE, kept)
+                perf.write_profiles(self._writer, arm, self._folds[arm], (_EVENT, _US))
 
 
 class Pause(NamedTuple):

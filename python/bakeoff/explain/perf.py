@@ -131,11 +131,7 @@ class Profiler:
                     if windows:
                         sampled = [each for each in windows if not recorder.full or each.end_ns <= last_ns]
                         self._folds[arm].setdefault(cell.name, _Samples()).add(samples[arm], sampled)
-                        profiles = {
-                            cell: fold.profile(allowed.event, allowed.period_ns).model_dump(mode="json")
-                            for cell, fold in self._folds[arm].items()
-                        }
-                        self._writer.write_server_json(arm, PROFILE_FILE, profiles)
+                        write_profiles(self._writer, arm, self._folds[arm], (allowed.event, allowed.period_ns))
 
 
 @dataclass(frozen=True, order=True)
@@ -295,6 +291,12 @@ class Stacks:
             outside=self.outside,
             incomplete=self.incomplete,
         )
+
+
+def write_profiles(writer: EpochWriter, arm: str, folds: Mapping[str, Stacks], unit: tuple[str, int]) -> None:
+    """Write an arm's profiles by cell; a sample is `unit`: what made the kernel sample, and the ns it stands for."""
+    profiles = {cell: fold.profile(*unit).model_dump(mode="json") for cell, fold in folds.items()}
+    writer.write_server_json(arm, PROFILE_FILE, profiles)
 
 
 class _Samples(Stacks):

@@ -11,7 +11,7 @@ from bakeoff.explain.named_causes import Evidence, sentence
 from bakeoff.explain.off_cpu import OffCpuComparison, OffCpuCost
 from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, StatementPlans
-from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference
+from bakeoff.explain.waits import WAITS, WaitDifference
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Column, Fold, Prose, RecordList, Section, Table, Value, identifier, step_rows
@@ -231,14 +231,10 @@ def _plan_table(context: Context, name: str, plans: StatementPlans, arms: tuple[
 def waits_section(context: Context) -> Section | None:
     explained = context.once(Explained)
     parts = [part for pair, found in explained.waits.items() for part in _waits_of(context, found, pair)]
-    epochs = explained.recorded(WAITS, WAITS_DOCUMENT, dict[str, CellWaits])
-    recorded = (found for by_arm in epochs.values() for by_cell in by_arm.values() for found in by_cell.values())
-    missing = dict.fromkeys(sentence for found in recorded for sentence in found.missing)
     return Section.of(
         "Waits",
         *explained.notes(WAITS),
         *parts,
-        Prose(text=" ".join(missing), small=True),
         anchor="why-waits",
         in_terminal=True,
     )

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from pydantic import ConfigDict
+
 from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import ServerError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.run.counters import all_events
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
-from bakeoff.servers import Installation, Instance, Server
+from bakeoff.servers import Installation, Server
 from bakeoff.stats import interval as iv
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Frozen
@@ -26,14 +28,15 @@ WAITS_DOCUMENT = "waits.json"  # an arm's document in such an epoch: cell -> `Ce
 
 
 class CellWaits(Frozen):
-    """What an arm waited for in one cell of one epoch: ns by instrument, and sentences on what this server cannot tell.
+    """What an arm waited for in one cell of one epoch: ns by instrument.
 
     `events` includes those outside the connections' windows.
     """
 
+    model_config = ConfigDict(extra="ignore")  # older files also have `missing`
+
     events: float
     waits: dict[str, int]
-    missing: tuple[str, ...] = ()
 
 
 _SHARE_LEAST = 0.002  # share of an event's time below which a wait on both arms is not compared
@@ -150,7 +153,6 @@ class Waits:
                 cells[cell.name] = CellWaits(
                     events=all_events(slices[arm]) + (known.events if known else 0.0),
                     waits=_read(server) - before[arm] + Counter(known.waits if known else {}),
-                    missing=_missing(server),
                 )
                 kept = {name: each.model_dump(mode="json") for name, each in cells.items()}
                 self._writer.write_server_json(arm, WAITS_DOCUMENT, kept)
@@ -192,10 +194,3 @@ def _summary(server: Server, table: str, where: str, pattern: str) -> dict[str, 
     except ServerError:
         return None
     return {str(name): int(picoseconds) // 1000 for name, picoseconds in rows}
-
-
-def _missing(server: Instance) -> tuple[str, ...]:
-    installation = server.installation
-    if installation.family == "mysql" and installation.version < (5, 6):
-        return (f"{installation.name} has no stages, and does not tell its background threads from those of clients.",)
-    return ()

@@ -240,7 +240,24 @@ def check_workloads(study: Study) -> None:
                 error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
                 raise
     if not study.baseline.data.source:
+        _check_empty_tables(study)
         _check_shared_tables(study, dict(zip(places, descriptions, strict=True)))
+
+
+def _check_empty_tables(study: Study) -> None:
+    """Refuse `oltp_insert` without auto_inc beside another script: its `prepare` leaves the tables empty."""
+    for index, workload in enumerate(study.workloads):
+        options = [dict(options_of(study, workload, arm.data)) for arm in study.arms]
+        own_ids = any(_normal(each.get("auto_inc", True), "bool") == "off" for each in options)
+        if workload.script != "oltp_insert" or not own_ids:
+            continue
+        for other in study.workloads:
+            if other.script != workload.script and database_of(study, other) == database_of(study, workload):
+                raise SpecError(
+                    f"workload oltp_insert: with auto_inc off it needs empty tables, but {other.script} shares them.",
+                    hint="Leave auto_inc out, or measure it in a separate run.",
+                    field=("workloads", index),
+                )
 
 
 def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:

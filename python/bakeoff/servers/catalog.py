@@ -243,11 +243,14 @@ class Catalog(Frozen):
         wanted = parse_version(spec.version) if spec.version else ()
         found = [entry for entry in of_flavour if entry.numbers[: len(wanted)] == wanted]
         if not found:
-            names = [f"{entry.flavour}:{entry.version}" for entry in of_flavour]
-            similar = difflib.get_close_matches(f"{spec.flavour}:{spec.version}", names, n=4, cutoff=0)
+            padded = (*wanted, 0, 0, 0)
+            apart = {each: [abs(a - b) for a, b in zip(each.numbers, padded, strict=False)] for each in of_flavour}
+            similar = ", ".join(
+                f"{entry.flavour}:{entry.version}" for entry in sorted(apart, key=apart.__getitem__)[:4]
+            )
             raise SpecError(
                 f"server {spec.flavour}:{spec.version} is not in the catalogue.",
-                hint=f"Similar: {', '.join(similar)}. Or use your own: path:DIR, tarball:FILE.",
+                hint=f"Similar: {similar}. Or use your own: path:DIR, tarball:FILE.",
             )
         series = max(entry.numbers[:2] for entry in found)
         found = [entry for entry in found if entry.numbers[:2] == series]

@@ -133,16 +133,6 @@ fn logs_edited_on_windows_are_restored() {
 }
 
 #[test]
-fn an_appended_log_may_have_its_own_mark() {
-    let folder = Folder::new("marks");
-    for (log, count) in [(SLOW, 2), (GENERAL, 2)] {
-        let (kept, _) = read(&[folder.file("both", format!("\u{FEFF}{log}\u{FEFF}{log}").as_bytes())]);
-        assert_eq!((kept.events.len(), kept.skipped), (count, 0));
-        assert_eq!(kept.events[0], kept.events[1]);
-    }
-}
-
-#[test]
 fn windows_line_ends_within_a_statement_stay() {
     let folder = Folder::new("statement");
     let (kept, _) = read(&[folder.file("log", SLOW.replace("'x'", "'x\r\n'").as_bytes())]);

@@ -22,7 +22,7 @@ sysbench = {
   hooks = {},
 }
 
--- Calls a script's function for Rust: true and its results, or false, a message, a traceback, and whether the error is a statement's.
+-- Calls a script's function for Rust. Returns nil, or a message, a traceback, and whether the error is a statement's.
 function runtime.call(func, ...)
   runtime.traceback = nil
   local of_statement = false
@@ -36,12 +36,10 @@ function runtime.call(func, ...)
     of_statement = err == runtime.statement_error
     return (type(err) == "string" or type(err) == "number") and tostring(err) or "(not a string)"
   end
-  local function finish(ok, ...)
-    runtime.flush_output()
-    if ok then
-      return true, ...
-    end
-    return false, (...), runtime.traceback, of_statement
+  local ok, message = xpcall(func, on_error, ...)
+  runtime.flush_output()
+  if ok then
+    return nil, nil, false
   end
-  return finish(xpcall(func, on_error, ...))
+  return message, runtime.traceback, of_statement
 end

@@ -25,46 +25,51 @@ pub enum Content {
 }
 
 impl Content {
-    pub const ALL: [(&'static str, Self); 11] = [
-        ("digits", Self::Digits),
-        ("ascii", Self::Ascii),
-        ("text", Self::Text),
-        ("latin", Self::Latin),
-        ("cyrillic", Self::Cyrillic),
-        ("japanese", Self::Japanese),
-        ("chinese", Self::Chinese),
-        ("emoji", Self::Emoji),
-        ("prefix", Self::Prefix),
-        ("uuid", Self::Uuid),
-        ("hash", Self::Hash),
+    /// Names and alphabets, which have no quote, backslash or space to trim: a text needs no escaping in an SQL literal.
+    pub const ALL: [(&'static str, Self, &'static str); 11] = [
+        ("digits", Self::Digits, DIGITS),
+        ("ascii", Self::Ascii, ASCII),
+        ("text", Self::Text, ASCII),
+        ("latin", Self::Latin, LATIN),
+        ("cyrillic", Self::Cyrillic, CYRILLIC),
+        ("japanese", Self::Japanese, JAPANESE),
+        ("chinese", Self::Chinese, CHINESE),
+        ("emoji", Self::Emoji, EMOJI),
+        ("prefix", Self::Prefix, DIGITS),
+        ("uuid", Self::Uuid, HEX),
+        ("hash", Self::Hash, HEX),
     ];
 
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find_map(|(known, content)| (*known == name).then_some(*content))
-    }
-
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find_map(|(name, content)| (*content == self).then_some(*name)).unwrap_or_default()
+        Self::ALL.iter().find_map(|(known, content, _)| (*known == name).then_some(*content))
     }
 
     fn alphabet(self) -> Vec<char> {
-        match self {
-            Self::Latin => LATIN.chars().collect(),
-            Self::Cyrillic => CYRILLIC.chars().collect(),
-            Self::Japanese => JAPANESE.chars().collect(),
-            Self::Chinese => CHINESE.chars().collect(),
-            Self::Emoji => EMOJI.collect(),
-            Self::Hash | Self::Uuid => "0123456789abcdef".chars().collect(),
-            Self::Digits | Self::Prefix => "0123456789".chars().collect(),
-            Self::Ascii | Self::Text => ASCII.chars().collect(),
-        }
+        Self::ALL[self as usize].2.chars().collect()
     }
 }
+
+const DIGITS: &str = "0123456789";
+const HEX: &str = "0123456789abcdef";
+const ASCII: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&()*+,-./:;<=>[";
+/// Letters of French, German, Spanish and the Nordic languages, all in ISO 8859-1.
+const LATIN: &str = "abcdefghijklmnopqrstuvwxyzàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßABCDEFGHÀÄÉÈÖÜØÇ";
+/// The Russian alphabet without ё, which older Cyrillic character sets put elsewhere.
+const CYRILLIC: &str = "абвгдежзийклмнопрстуфхцчшщъыьэюяАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ";
+/// Hiragana, katakana and everyday kanji, all in JIS X 0208.
+const JAPANESE: &str = "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろわをん\
+がぎぐげござじずぜぞだでどばびぶべぼぱぴぷぺぽ\
+アイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワヲン\
+日本語東京都人大学生時間国会社年月火水木金土山川田中上下左右前後今朝昼夜春夏秋冬一二三四五六七八九十百千万円車電話店食飲見聞読書言行来出入手足目口耳";
+/// Everyday simplified Chinese, all in GB 2312.
+const CHINESE: &str = "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生自会那后能对着事其里所去行过家十用发天如然作方成者多日都三小军二无同么经法当起与好看学进种将还分此心前面又定见只主没公从";
+const EMOJI: &str = "😀😁😂😃😄😅😆😇😈😉😊😋😌😍😎😏😐😑😒😓😔😕😖😗😘😙😚😛😜😝😞😟😠😡😢😣😤😥😦😧😨😩😪😫😬😭😮😯😰😱😲😳😴😵😶😷😸😹😺😻😼😽😾😿🙀🙁🙂🙃🙄🙅🙆🙇🙈🙉🙊🙋🙌🙍🙎🙏";
+
+static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| include_str!("words.txt").split_whitespace().collect());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Utf8,
-    /// MySQL's utf8, at most three bytes.
     Utf8Mb3,
     Latin1,
     /// Any other character set of a client. Only its ASCII half is known.
@@ -92,7 +97,7 @@ impl Encoding {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Glyphs {
     bytes: Vec<u8>,
     starts: Vec<u32>,
@@ -102,11 +107,9 @@ impl Glyphs {
     fn new(characters: impl Iterator<Item = char>, encoding: Encoding) -> Self {
         let mut glyphs = Self { bytes: Vec::new(), starts: vec![0] };
         for character in characters {
-            if encoding == Encoding::Latin1 {
-                glyphs.bytes.push(u32::from(character) as u8);
-            } else {
-                let mut room = [0; 4];
-                glyphs.bytes.extend_from_slice(character.encode_utf8(&mut room).as_bytes());
+            match encoding {
+                Encoding::Latin1 => glyphs.bytes.push(u32::from(character) as u8),
+                _ => glyphs.bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
             }
             glyphs.starts.push(glyphs.bytes.len() as u32);
         }
@@ -130,7 +133,6 @@ pub struct Texts {
     constant: Glyphs,
 }
 
-/// Most characters that are the same in every text.
 const CONSTANT_CHARACTERS: usize = 4096;
 const SUFFIX_CHARACTERS: usize = 12;
 /// Bytes that zlib needs for a random character of [`Content::Ascii`]: log2 of its 80 characters, and a little.
@@ -145,27 +147,21 @@ impl Texts {
             (Content::Digits, Some(_)) => Content::Ascii,
             (content, _) => content,
         };
-        if let Some(share) = compressibility
-            && !(0.0..=1.0).contains(&share)
-        {
+        if let Some(share) = compressibility.filter(|share| !(0.0..=1.0).contains(share)) {
             return Err(format!("compressibility must be 0 to 1, not {share}"));
         }
         let alphabet = content.alphabet();
         if !alphabet.iter().all(|each| encoding.holds(*each)) {
-            return Err(format!(
-                "the connection's character set cannot carry content {}: use utf8mb4 for it",
-                content.name()
-            ));
+            let name = Content::ALL[content as usize].0;
+            return Err(format!("the connection's character set cannot carry content {name}: use utf8mb4 for it"));
         }
         let glyphs = Glyphs::new(alphabet.into_iter(), encoding);
-        let mut texts = Self { content, compressibility, glyphs, constant: Glyphs::default() };
-        texts.constant = texts.constant_part(encoding);
-        Ok(texts)
+        Ok(Self { content, compressibility, glyphs, constant: Self::constant_part(content, encoding) })
     }
 
-    fn constant_part(&self, encoding: Encoding) -> Glyphs {
+    fn constant_part(content: Content, encoding: Encoding) -> Glyphs {
         let mut generator = Generator::for_stream(0, StreamKind::Text, 0, 0);
-        let alphabet: Vec<char> = match self.content {
+        let alphabet: Vec<char> = match content {
             Content::Prefix => LATIN.chars().take(26).collect(),
             content => content.alphabet(),
         };
@@ -263,34 +259,7 @@ impl Texts {
     }
 }
 
-// The alphabets have no quote, backslash or space to trim, so a text needs no escaping in an SQL literal.
-
-const ASCII: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&()*+,-./:;<=>[";
-
-/// Letters of French, German, Spanish and the Nordic languages, all in ISO 8859-1.
-const LATIN: &str = "abcdefghijklmnopqrstuvwxyzàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßABCDEFGHÀÄÉÈÖÜØÇ";
-
-/// The Russian alphabet without ё, which older Cyrillic character sets put elsewhere.
-const CYRILLIC: &str = "абвгдежзийклмнопрстуфхцчшщъыьэюяАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ";
-
-/// Hiragana, katakana and everyday kanji, all in JIS X 0208.
-const JAPANESE: &str = "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろわをん\
-がぎぐげござじずぜぞだでどばびぶべぼぱぴぷぺぽ\
-アイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワヲン\
-日本語東京都人大学生時間国会社年月火水木金土山川田中上下左右前後今朝昼夜春夏秋冬一二三四五六七八九十百千万円車電話店食飲見聞読書言行来出入手足目口耳";
-
-/// Everyday simplified Chinese, all in GB 2312.
-const CHINESE: &str = "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生自会那后能对着事其里所去行过家十用发天如然作方成者多日都三小军二无同么经法当起与好看学进种将还分此心前面又定见只主没公从";
-
-/// Common English words, the most common first.
-static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| include_str!("words.txt").split_whitespace().collect());
-
-const EMOJI: std::ops::RangeInclusive<char> = '\u{1F600}'..='\u{1F64F}';
-
 /// Copies `template` to `out`, replacing `#` by a digit and `@` by a letter a–z.
-///
-/// # Panics
-/// If `out` is shorter than `template`.
 pub fn fill_template(generator: &mut Generator, template: &[u8], out: &mut [u8]) {
     // One draw serves eleven digits or letters: 26^11 is below 2^52, so the bias is below 2^-12 of a draw's share.
     let (mut left, mut stock) = (0, 0_u64);
@@ -314,9 +283,6 @@ pub fn fill_template(generator: &mut Generator, template: &[u8], out: &mut [u8])
 }
 
 /// Fills `out` with `minimum` to `maximum` characters '0' to 'z' and returns how many.
-///
-/// # Panics
-/// If `out` is shorter than `maximum`.
 pub fn fill_varied(generator: &mut Generator, minimum: u32, maximum: u32, out: &mut [u8]) -> u32 {
     let length = Distributions::uniform(generator, minimum, maximum);
     for place in &mut out[..length as usize] {
@@ -325,61 +291,30 @@ pub fn fill_varied(generator: &mut Generator, minimum: u32, maximum: u32, out: &
     length
 }
 
-pub fn push_row<T>(id: u64, k: u32, texts: [T; 2], out: &mut Vec<u8>, mut write: impl FnMut(T, &mut Vec<u8>)) {
+/// Appends a row of `id`, `k` and two texts, which `write` appends given their characters.
+pub fn push_row(id: u64, k: u32, texts: [usize; 2], out: &mut Vec<u8>, mut write: impl FnMut(usize, &mut Vec<u8>)) {
     // Writing into a Vec cannot fail.
     let _ = write!(out, "({id},{k}");
-    for text in texts {
+    for characters in texts {
         out.extend_from_slice(b",'");
-        write(text, out);
+        write(characters, out);
         out.push(b'\'');
     }
     out.push(b')');
 }
 
-/// Pairs of digits, so that eleven digits take six divisions by a constant.
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut number = 0;
-    while number < 100 {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SbtestRow {
-    pub k: u32,
-    pub c: [u8; 119],
-    pub pad: [u8; 59],
-}
-
-impl SbtestRow {
-    /// Draws a row. `k` comes from the default distribution over 1..=`key_range`.
-    pub fn draw(generator: &mut Generator, distributions: &mut Distributions, key_range: u32) -> Self {
-        let k = distributions.default(generator, 1, key_range);
-        let (mut c, mut pad) = ([b'-'; 119], [b'-'; 59]);
-        for group in c.chunks_mut(12).chain(pad.chunks_mut(12)) {
-            fill_group(generator, &mut group[..11]);
+/// Appends groups of eleven digits with dashes between them, as in sysbench's rows. Each group takes one draw. The last
+/// one must be complete.
+pub fn push_digit_groups(generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + characters, b'-');
+    for group in out[start..].chunks_mut(12) {
+        let mut rest = generator.below(100_000_000_000);
+        for digit in group[..11].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
         }
-        Self { k, c, pad }
     }
-
-    pub fn push_tuple(&self, id: u64, out: &mut Vec<u8>) {
-        push_row(id, self.k, [&self.c[..], &self.pad[..]], out, |text, out| out.extend_from_slice(text));
-    }
-
-    pub const MAX_TUPLE_BYTES: usize = 119 + 59 + 20 + 10 + 9;
-}
-
-#[inline]
-fn fill_group(generator: &mut Generator, group: &mut [u8]) {
-    let mut rest = generator.below(100_000_000_000);
-    for at in (1..11).step_by(2).rev() {
-        group[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
-        rest /= 100;
-    }
-    group[0] = b'0' + rest as u8;
 }
 
 #[cfg(test)]

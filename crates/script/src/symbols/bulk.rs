@@ -4,19 +4,19 @@ use std::ffi::{c_char, c_int};
 
 use super::bytes_of;
 use crate::host::SqlCall;
-use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_row};
+use crate::random::{Generator, StreamKind, Texts, push_digit_groups, push_row};
 use crate::session::{Bulk, NONE, Random, SqlConnection, with_current, with_random};
 
 impl Bulk {
     fn is_empty(&self) -> bool {
         self.statement.len() == self.head_length
     }
-
-    fn sbtest_row_bytes(&self) -> usize {
-        let texts = self.texts.as_ref().map_or(0, |(_, [c, pad])| Texts::max_bytes(c + pad));
-        SbtestRow::MAX_TUPLE_BYTES + texts
-    }
 }
+
+/// Characters of `c` and `pad` in sysbench's rows.
+const SBTEST_CHARACTERS: [usize; 2] = [119, 59];
+/// Longest row of these: both texts, two numbers, and what is between them.
+const SBTEST_ROW_BYTES: usize = 119 + 59 + 20 + 10 + 9;
 
 impl SqlConnection {
     /// Makes room for another row: sends the statement if it would become too long, and writes the comma.
@@ -47,24 +47,25 @@ impl SqlConnection {
     }
 
     fn add_sbtest_rows(&mut self, generator: &mut Generator, ids: [f64; 2], key_range: u32) -> Result<(), c_int> {
-        let row_bytes = self.bulk.sbtest_row_bytes();
+        let text_bytes = self.bulk.texts.as_ref().map_or(0, |(_, [c, pad])| Texts::max_bytes(c + pad));
         for id in ids[0] as u64..=ids[1] as u64 {
-            self.begin_row(row_bytes)?;
+            self.begin_row(SBTEST_ROW_BYTES + text_bytes)?;
             let Bulk { statement, texts, .. } = &mut self.bulk;
-            with_random(|Random { distributions, .. }| match texts {
-                None => SbtestRow::draw(generator, distributions, key_range).push_tuple(id, statement),
+            let k = with_random(|Random { distributions, .. }| distributions.default(generator, 1, key_range));
+            match texts {
+                None => push_row(id, k, SBTEST_CHARACTERS, statement, |characters, out| {
+                    push_digit_groups(generator, characters, out);
+                }),
                 Some((texts, lengths)) => {
-                    let k = distributions.default(generator, 1, key_range);
                     push_row(id, k, *lengths, statement, |characters, out| texts.draw(generator, characters, out));
                 }
-            });
+            }
         }
         Ok(())
     }
 }
 
 symbols! {
-    /// Starts a bulk insert: `query` is everything before the first row.
     fn db_bulk_insert_init(connection: &mut SqlConnection, query: *const c_char, length: usize) -> c_int {
         let Bulk { statement, head_length, .. } = &mut connection.bulk;
         statement.clear();

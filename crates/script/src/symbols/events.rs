@@ -54,7 +54,6 @@ symbols! {
         stop(EventEnd::Stop);
     }
 
-    /// Runs the event again within the same latency. Returns false if it must not.
     fn bakeoff_event_restart(_thread: c_int) -> bool {
         shielded(false, |session| {
             session.survived();
@@ -103,7 +102,6 @@ symbols! {
         });
     }
 
-    /// Returns null if the range or size makes no sense.
     fn sb_histogram_new(size: usize, minimum: f64, maximum: f64) -> Option<Box<Histogram>> {
         Histogram::new(size, minimum, maximum).map(Box::new)
     }

@@ -10,9 +10,7 @@ use crate::host::{QueryClass, Reply, SqlCall, SqlError, StatementId, Value};
 use crate::session::{NONE, SqlConnection, SqlResult, SqlRow, SqlValue};
 
 pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, statement: *mut c_void) -> *mut SqlResult {
-    let Some(reply) = reply else {
-        return ptr::null_mut();
-    };
+    let Some(reply) = reply else { return ptr::null_mut() };
     let owner: *mut SqlConnection = connection;
     let result = &mut connection.result;
     result.counter = match reply.class {

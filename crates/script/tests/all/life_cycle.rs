@@ -63,8 +63,8 @@ fn report_hooks_get_their_numbers() {
     let script = load(text, &settings(&[]), &world).expect("loads");
     assert!(script.has_hook("report_intermediate") && script.has_hook("report_cumulative"));
     assert!(!script.has_hook("before_restart_event"));
-    script.report("report_intermediate", &REPORTED).expect("reports");
-    script.report("report_cumulative", &REPORTED).expect("reports");
+    script.report("report_intermediate", &REPORTED, &[]).expect("reports");
+    script.report("report_cumulative", &REPORTED, &[]).expect("reports");
     assert_eq!(
         world.lines(),
         [
@@ -77,7 +77,7 @@ fn report_hooks_get_their_numbers() {
     fine.general.insert("percentile".into(), OptionValue::Double(99.9));
     let world = World::new(0);
     let script = load(text, &fine, &world).expect("loads");
-    script.report("report_cumulative", &REPORTED).expect("reports");
+    script.report("report_cumulative", &REPORTED, &[]).expect("reports");
     assert!(world.lines()[1].contains("lat (ms,99.9%): 12.50"), "{:?}", world.lines());
 }
 
@@ -88,7 +88,7 @@ fn connections_that_are_garbage_are_freed_whenever_the_collector_runs() {
     let script = load(text, &settings(&[]), &world).expect("loads");
     let calls = 20_000;
     for _ in 0..calls {
-        script.report("report_intermediate", &[]).expect("connects");
+        script.report("report_intermediate", &[], &[]).expect("connects");
     }
     assert!(world.journal.open_connections.get() < calls / 2);
 }
@@ -98,8 +98,8 @@ fn the_json_hook_writes_one_array() {
     let world = World::new(0);
     let script =
         load("sysbench.hooks.report_intermediate = sysbench.report_json", &settings(&[]), &world).expect("loads");
-    script.report("report_intermediate", &REPORTED).expect("reports");
-    script.report("report_intermediate", &REPORTED).expect("reports");
+    script.report("report_intermediate", &REPORTED, &[]).expect("reports");
+    script.report("report_intermediate", &REPORTED, &[]).expect("reports");
     drop(script);
     let text: String = world.lines().concat().split_whitespace().collect();
     let object = r#"{"time":10,"threads":4,"tps":50.00,"qps":{"total":1000.00,"reads":700.00,"writes":200.00,"other":100.00},"latency":12.50,"errors":1.00,"reconnects":0.00}"#;

@@ -94,8 +94,8 @@ fn a_script_that_wants_a_command_is_described_as_for_run() {
         sysbench.cmdline.options = { tenants = { 'Tenants', { 'red', 'blue' } } }
         if sysbench.cmdline.command == 'run' then function event() end end";
     let description = bakeoff_script::describe(&bakeoff_script::ScriptSource::inline("t.lua", text)).expect("loads");
-    assert_eq!(description.options[0].default_value().to_text(), "red,blue");
-    assert!(description.has_event);
+    assert_eq!(description.declared_options()[0].default_value().to_text(), "red,blue");
+    assert!(description.has_event());
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn hooks_and_json_reports() {
     assert_eq!(world.lines(), ["ignoring 1062", "restarting after 1062"]);
     let reports = World::new(0);
     let script = load("hooks.lua", &settings(&[]), ThreadRole::Report, &reports);
-    script.report("report_cumulative", &REPORTED).expect("reports");
+    script.report("report_cumulative", &REPORTED, &[]).expect("reports");
     assert!(reports.lines().concat().contains("\"tps\": 50.00"), "{:?}", reports.lines());
 }
 

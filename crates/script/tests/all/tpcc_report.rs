@@ -24,7 +24,7 @@ fn report(counts: &[(&str, u64)], options: &[(&str, &str)]) -> Vec<String> {
 }
 
 fn say(script: &Script, world: &Rc<World>, operations: &[(&str, u64, f64)]) -> Vec<String> {
-    script.report_operations(&[("time_interval", 60.0), ("errors", 7.0)], operations).expect("reports");
+    script.report("report_operations", &[("time_interval", 60.0), ("errors", 7.0)], operations).expect("reports");
     world.lines()
 }
 

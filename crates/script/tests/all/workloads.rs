@@ -134,10 +134,10 @@ fn commands_and_options_are_declared() {
     let description =
         bakeoff_script::describe(&bakeoff_script::find("oltp_read_only").expect("bundled")).expect("loads");
     let parallel: Vec<(&str, bool)> =
-        description.commands.iter().map(|command| (command.name.as_str(), command.parallel)).collect();
+        description.commands().iter().map(|command| (command.name.as_str(), command.parallel)).collect();
     assert_eq!(parallel, [("prepare", true), ("prewarm", true), ("warmup", true), ("cleanup", false), ("help", false)]);
-    assert!(description.has_event);
-    let names: Vec<&str> = description.options.iter().map(|option| option.name.as_str()).collect();
+    assert!(description.has_event());
+    let names: Vec<&str> = description.declared_options().iter().map(|option| option.name.as_str()).collect();
     assert_eq!(
         names,
         [
@@ -170,7 +170,8 @@ fn commands_and_options_are_declared() {
             "text_length",
         ]
     );
-    let defaults: Vec<String> = description.options.iter().map(|option| option.default_value().to_text()).collect();
+    let defaults: Vec<String> =
+        description.declared_options().iter().map(|option| option.default_value().to_text()).collect();
     assert_eq!(
         defaults,
         [

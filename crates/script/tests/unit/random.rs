@@ -58,7 +58,7 @@ fn a_run_that_continues_draws_nothing_again() {
             for _ in 0..1000 + 10 * thread {
                 assert!(seen.insert(unique.draw()));
             }
-            unique.place()
+            unique.place
         });
         place = reached.max().expect("a thread");
     }

@@ -5,24 +5,21 @@ use std::fs::File;
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bakeoff_load::net::ServerFacts;
 use bakeoff_metrics::{LatencyHistogram, ms};
 use serde_json::{Map, Value, json};
 
 use super::{Queue, percentile_ms};
 use crate::Build;
 use crate::run_options::{Percentile, RunOptions};
+use crate::session::SysbenchSession;
 use crate::stats::Delta;
 use crate::test::{Ending, Outcome};
-
-const FORMAT: u32 = 1;
 
 pub(crate) fn result(
     test: &str,
     options: &RunOptions,
     given: Map<String, Value>,
-    (charset, collation): (String, Option<String>),
-    server: Option<&ServerFacts>,
+    session: &SysbenchSession,
     build: &Build,
     Outcome { ending, whole, intervals, dropped }: Outcome,
 ) -> Value {
@@ -32,7 +29,7 @@ pub(crate) fn result(
         _ => None,
     };
     json!({
-        "format": FORMAT,
+        "format": 1,
         "engine": {"version": env!("CARGO_PKG_VERSION"), "commit": build.commit, "profile": build.profile},
         "test": test,
         "options": given,
@@ -40,9 +37,9 @@ pub(crate) fn result(
         "seed": options.seed,
         "rate_per_s": options.rate_per_s,
         "warmup_s": options.warmup.as_secs(),
-        "charset": charset,
-        "collation": collation,
-        "server": server.map(|server| json!({
+        "charset": session.charset.0,
+        "collation": session.charset.1,
+        "server": session.server().map(|server| json!({
             "version": server.server_version,
             "charset": server.charset,
             "collation": server.collation,

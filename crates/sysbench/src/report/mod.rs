@@ -6,7 +6,6 @@ pub(crate) mod reporter;
 
 use bakeoff_metrics::{LatencyHistogram, ms};
 use bakeoff_script::histogram::Histogram;
-use bakeoff_script::luajit_version;
 
 use crate::run_options::{Percentile, RunOptions};
 use crate::stats::Delta;
@@ -56,43 +55,28 @@ pub(crate) fn cumulative_statistics(
     numbers
 }
 
-pub(crate) fn header(options: &RunOptions) -> String {
-    format!("sysbench {} (using bundled {})\n", options.dialect.version(), luajit_version())
-}
-
 pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
-    let mut lines =
-        vec!["Running the test with following options:".to_owned(), format!("Number of threads: {}", options.threads)];
-    if !options.warmup.is_zero() {
-        lines.push(format!("Warmup time: {}s", options.warmup.as_secs()));
-    }
-    if let Some(rate) = options.rate_per_s {
-        lines.push(format!("Target transaction rate: {rate}/sec"));
-    }
-    if let Some(seconds) = options.report_interval_s {
-        lines.push(format!("Report intermediate results every {seconds} second(s)"));
-    }
-    if !options.checkpoints_s.is_empty() {
-        let seconds: Vec<String> = options.checkpoints_s.iter().map(u64::to_string).collect();
-        lines.push(format!("Report checkpoint(s) at {} seconds", seconds.join(", ")));
-    }
-    if options.debug {
-        lines.push("Debug mode enabled.\n".to_owned());
-    }
-    if options.validate {
-        lines.push("Validation checks: on.\n".to_owned());
-    }
-    lines.push(match options.given_seed {
-        Some(seed) => format!("Initializing random number generator from seed ({seed}).\n"),
-        None => "Initializing random number generator from current time\n".to_owned(),
-    });
-    if let (Some(time), Some(grace)) = (options.time, options.forced_shutdown) {
-        lines.push(format!("Forcing shutdown in {} seconds", (options.warmup + time + grace).as_secs()));
-    }
-    lines.push(String::new());
-    lines.extend(of_test.map(|line| format!("{line}\n")));
-    lines.push("Initializing worker threads...\n".to_owned());
-    lines.join("\n")
+    let seconds: Vec<String> = options.checkpoints_s.iter().map(u64::to_string).collect();
+    let shutdown = options.time.zip(options.forced_shutdown).map(|(time, grace)| options.warmup + time + grace);
+    let lines = [
+        Some("Running the test with following options:".to_owned()),
+        Some(format!("Number of threads: {}", options.threads)),
+        (!options.warmup.is_zero()).then(|| format!("Warmup time: {}s", options.warmup.as_secs())),
+        options.rate_per_s.map(|rate| format!("Target transaction rate: {rate}/sec")),
+        options.report_interval_s.map(|seconds| format!("Report intermediate results every {seconds} second(s)")),
+        (!seconds.is_empty()).then(|| format!("Report checkpoint(s) at {} seconds", seconds.join(", "))),
+        options.debug.then(|| "Debug mode enabled.\n".to_owned()),
+        options.validate.then(|| "Validation checks: on.\n".to_owned()),
+        Some(match options.given_seed {
+            Some(seed) => format!("Initializing random number generator from seed ({seed}).\n"),
+            None => "Initializing random number generator from current time\n".to_owned(),
+        }),
+        shutdown.map(|limit| format!("Forcing shutdown in {} seconds", limit.as_secs())),
+        Some(String::new()),
+        of_test.map(|line| format!("{line}\n")),
+        Some("Initializing worker threads...\n".to_owned()),
+    ];
+    lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 pub(crate) fn of_thread(thread: usize, events: u64, seconds: f64, (min_ms, max_ms): (f64, f64)) -> String {

@@ -15,7 +15,6 @@ use crate::run_options::RunOptions;
 use crate::stats::{Delta, Snapshot, Span};
 use crate::test::{Run, Test};
 
-const RECORD_INTERVAL_S: u64 = 1;
 const SECOND_NS: u64 = 1_000_000_000;
 
 const INTERMEDIATE: &str = "report_intermediate";
@@ -43,7 +42,8 @@ struct Timetable {
 impl Timetable {
     fn new(options: &RunOptions) -> Self {
         let recorded = options.json.is_some() || options.hdr_log.is_some();
-        let interval_s = options.report_interval_s.or(recorded.then_some(RECORD_INTERVAL_S));
+        // Files get an interval a second.
+        let interval_s = options.report_interval_s.or(recorded.then_some(1));
         let interval_ns = interval_s.map_or(u64::MAX, |interval_s| interval_s * SECOND_NS);
         let checkpoints_s = options.checkpoints_s.iter().filter(|at_s| **at_s > 0);
         let checkpoints_ns = checkpoints_s.rev().map(|at_s| at_s.saturating_mul(SECOND_NS)).collect();
@@ -72,9 +72,7 @@ impl Reporter {
     pub(crate) fn run(mut self, start: &Receiver<Arc<Slice>>) -> Reported {
         let mut timetable = Timetable::new(&self.run.options);
         let hooks = Hooks::load(&self.run, &timetable);
-        let Ok(slice) = start.recv() else {
-            return Reported::default();
-        };
+        let Ok(slice) = start.recv() else { return Reported::default() };
         let count_from_ns = slice.guard_end_ns;
         let period = Snapshot::start(Span::Period, count_from_ns);
         let mut reported = Reported { period, intervals: Vec::new() };
@@ -126,7 +124,7 @@ impl Reporter {
                 let Queue { length, concurrency } = queue.unwrap_or_default();
                 let mut numbers = statistics(delta, at_s, percentile, threads);
                 numbers.extend([("queue_length", length as f64), ("concurrency", concurrency as f64)]);
-                self.run.call_hook(script, INTERMEDIATE, &numbers);
+                self.run.call_hook(script, INTERMEDIATE, &numbers, &[]);
             }
             None => {
                 let uses_database = session.server().is_some();
@@ -165,9 +163,7 @@ struct Hooks {
 
 impl Hooks {
     fn load(run: &Run, timetable: &Timetable) -> Self {
-        let Test::Script(test) = &*run.test else {
-            return Self::default();
-        };
+        let Test::Script(test) = &*run.test else { return Self::default() };
         let load = |wanted: bool, hook: &str| {
             // A body that fails here has failed in the main state too, and the run with it.
             let script = wanted.then(|| test.load(ThreadRole::Report, run.session.command_host()).ok())?;

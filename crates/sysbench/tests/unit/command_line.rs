@@ -39,7 +39,7 @@ fn sizes_scale_and_what_is_no_number_is_refused() {
     assert_eq!(parse("--thread-stack-size=1m").expect("fine").int("thread_stack_size"), 1 << 20);
     assert_eq!(parse("--time=1.5").expect_err("no"), "Invalid value for the 'time' option: '1.5'");
     for flag in ["--debug=maybe", "--debug=", "--mysql-ssl=maybe"] {
-        assert_eq!(parse(flag).expect("reported later").bad_flags.len(), 1, "{flag}");
+        assert!(parse(flag).expect("reported later").bad_flag.is_some(), "{flag}");
     }
     assert_eq!(parse("a run x").expect_err("no"), "Unrecognized command line argument: x");
 }
