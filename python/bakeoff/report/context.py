@@ -1,13 +1,12 @@
 """A run's documents and measurements, read once, and the seam through which sections are made from them."""
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from itertools import count
+from itertools import count, takewhile
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -80,7 +79,8 @@ def without_common(*labels: str) -> tuple[str, ...]:
 def _without_prefix(texts: tuple[str, ...]) -> list[str]:
     """Cut what all texts begin with, up to a `:`, `,` or `_`. Options, paths and URLs are not cut in the middle."""
     whole = any(mark in text for text in texts for mark in "=/")
-    common = "" if any("//" in text for text in texts) else os.path.commonprefix(texts)
+    same = takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False))
+    common = "" if any("//" in text for text in texts) else "".join(each[0] for each in same)
     cut = max(common.rfind(end) for end in (":,_" if not whole else ":,")) + 1
     return [text[cut:] for text in texts] if all(len(text) > cut for text in texts) else list(texts)
 
