@@ -106,10 +106,7 @@ _PARTS = {"server": Part.SERVER, "data": Part.DATA, "connection": Part.CLIENT}
 _WORDS: dict[str, tuple[str, ...]] = {**CONNECTION_WORDS, **_DATA["words"], "content": CONTENTS}
 _LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes in the 65,535 bytes of a row
 _COLLATIONS = ("collation", "table_collation", "column_collation")
-_SAID_BY_DUMPS = (
-    "engine", "row_format", "key_block_size", "table_options", "page_compression", "table_charset", "table_collation",
-    "column_charset", "column_collation",
-)  # fmt: skip
+_SAID_BY_DUMPS: list[str] = _DATA["dumps"]["say"]
 # How the value of a script's option is read.
 _READ: dict[str, Callable[[str], OptionValue]] = {
     "rows": parse_rows, "compressibility": float, "text_length": int, "column_length": int, "content": str.lower,
