@@ -138,7 +138,7 @@ class RunDirectory:
 
     def epoch(self, number: int, build: int) -> epoch_data.EpochWriter:
         """Begin an epoch. An unfinished attempt is kept as `epochs/NNN.abandoned-K`; stale reports are removed."""
-        path = self._epoch_path(number)
+        path = self.path / self._epochs / f"{number:03d}"
         if (path / "outcome.json").exists():
             raise ResultsError(f"run {self.name}: epoch {number} is finished and is not written again.")
         for derived in _DERIVED if self._epochs == _EPOCHS else ():
@@ -295,9 +295,6 @@ class RunDirectory:
         return epoch_data.with_open_loop_time(
             slices, {cell.name for cell in plan.cells if cell.open_loop} if plan else set()
         )
-
-    def _epoch_path(self, number: int) -> Path:
-        return self.path / self._epochs / f"{number:03d}"
 
     def _names_in(self, folder: str) -> list[str]:
         path = self.path / folder

@@ -89,10 +89,7 @@ def folder_of(database: str) -> str:
 
 
 class Instance(client.Server):
-    """A server that bakeoff starts. `home` holds `data/`, `tmp/`, `error.log` and `console.log`.
-
-    `stopped_cleanly`: the last stop ended with status 0 and it was not started since.
-    """
+    """A server that bakeoff starts. `home` holds `data/`, `tmp/`, `error.log` and `console.log`."""
 
     ours = True
 

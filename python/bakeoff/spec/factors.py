@@ -249,7 +249,8 @@ class ArmParts:
                 self._option(option, str(self._pool_bytes(value)) if name == "buffer_pool" else value)
             case ("server", "env", str(variable)):
                 assert self.server
-                self.server = self.server.with_env(variable, value)
+                env = dict(self.server.env) | {variable: value}
+                self.server = self.server.with_settings(env=tuple(env.items()))
             case ("data", "options", str(option)):
                 read = _READ[name](value) if name in _READ else value
                 self._data(options=tuple((dict(self.data.options) | {option: read}).items()))
