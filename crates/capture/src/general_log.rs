@@ -202,7 +202,7 @@ pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
             let statement = sql[from..token.start].trim_ascii();
             if is_word(sql, *first, "SET") {
                 session.set(statement);
-                lexer.set_dialect(ending_texts(&sql[token.end..], session.dialect()));
+                lexer.dialect = ending_texts(&sql[token.end..], session.dialect());
             }
             found.push(statement);
         }

@@ -11,22 +11,16 @@ use liblzma::read::XzDecoder;
 
 const BUFFER: usize = 64 << 10;
 
-/// The byte order mark in UTF-8.
 pub(crate) const MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{}: cannot be opened: {reason}", path.display())]
-    Open { path: PathBuf, reason: String },
-    /// Reading fails, usually because a compressed file is damaged.
-    #[error("{}: cannot be read: {reason}", path.display())]
-    Read { path: PathBuf, reason: String },
+    #[error("{}: cannot be {doing}: {reason}", path.display())]
+    Io { path: PathBuf, doing: &'static str, reason: io::Error },
     #[error("{}: not a slow log, a general log or a file of SQL", path.display())]
     Unknown { path: PathBuf },
     #[error("the logs are empty")]
     Empty,
-    #[error("{}: cannot be written: {reason}", path.display())]
-    Write { path: PathBuf, reason: String },
     #[error("{}: not a capture", path.display())]
     NotACapture { path: PathBuf },
     #[error("{}: {reason}", path.display())]
@@ -34,12 +28,9 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn open(path: &Path) -> impl Fn(io::Error) -> Self {
-        move |error| Self::Open { path: path.to_owned(), reason: error.to_string() }
-    }
-
-    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
-        move |error| Self::Read { path: path.to_owned(), reason: error.to_string() }
+    /// `doing`: `opened`, `read` or `written`.
+    pub(crate) fn io(path: &Path, doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |reason| Self::Io { path: path.to_owned(), doing, reason }
     }
 }
 

@@ -169,8 +169,8 @@ pub fn read_statements(
     progress: &ReadProgress,
     see: &mut dyn FnMut(&mut Event) -> bool,
 ) -> Result<(), Error> {
-    let read_error = Error::read(path);
-    let mut input = BufReader::new(input::open(path, progress).map_err(Error::open(path))?);
+    let read_error = Error::io(path, "read");
+    let mut input = BufReader::new(input::open(path, progress).map_err(Error::io(path, "opened"))?);
     let mut reader = SqlFile { limit: SERVER_MAX, delimiter: delimiter.as_bytes().to_vec(), ..SqlFile::default() };
     let mut sink = Statements { see, ended: false };
     let mut line = Vec::new();

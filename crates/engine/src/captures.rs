@@ -79,7 +79,7 @@ fn ended(result: Result<(), Error>) -> ExitCode {
             ExitCode::from(match error {
                 Error::Empty | Error::Capture { .. } => 2,
                 Error::Unknown { .. } | Error::NotACapture { .. } => 4,
-                Error::Open { .. } | Error::Read { .. } | Error::Write { .. } => 3,
+                Error::Io { .. } => 3,
             })
         }
     }

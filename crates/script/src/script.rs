@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, Table, Value};
 
-use crate::error::{ScriptError, nearest, split_place};
+use crate::error::{ScriptError, nearest, place_of};
 use crate::host::{HostRef, NullHost};
 use crate::options::{OptionDecl, OptionType, OptionValue, Settings, general_names, general_values};
 use crate::random::UniquePlace;
@@ -200,13 +200,13 @@ impl Script {
             self.session.survived();
             return Ok(());
         };
-        let (place, message) = split_place(&message.to_string_lossy());
+        let message = message.to_string_lossy();
         // An error that the last failed statement raised is that statement's.
         Err(match self.session.take_failure().filter(|_| of_statement) {
-            Some((call, error, query)) => ScriptError::Sql { place, call, error, query },
+            Some((call, error)) => ScriptError::Sql { place: place_of(&message).to_owned(), call, error },
             None => {
                 let traceback = traceback.map(|text| text.to_string_lossy()).unwrap_or_default();
-                ScriptError::Lua { place, message, traceback }
+                ScriptError::Lua { message, traceback }
             }
         })
     }

@@ -86,7 +86,7 @@ pub fn find_on_path(name: &str) -> Result<ScriptSource, ScriptError> {
 }
 
 fn unreadable(name: &str, error: &io::Error) -> ScriptError {
-    ScriptError::Lua { place: None, message: format!("{name} cannot be read: {error}"), traceback: String::new() }
+    ScriptError::Lua { message: format!("{name} cannot be read: {error}"), traceback: String::new() }
 }
 
 fn not_found(name: &str) -> ScriptError {

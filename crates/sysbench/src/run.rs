@@ -14,7 +14,7 @@ use bakeoff_metrics::{LatencyHistogram, now_ns, seconds};
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
 
-use crate::report::final_block::{Heading, block};
+use crate::report::final_block::block;
 use crate::report::machine_readable::OutputFile;
 use crate::report::reporter::{CUMULATIVE, Reporter};
 use crate::report::{cumulative_statistics, histogram, of_thread, operations};
@@ -244,7 +244,7 @@ impl Run {
         match hook {
             Some(script) => self.call_hook(script, CUMULATIVE, numbers, &[]),
             None => {
-                let heading = Heading::of(&self.test, self.session.server().is_some());
+                let heading = (&*self.test, self.session.server().is_some());
                 self.session.console.notice(&block(delta, at_s, heading, options.dialect, &options.percentiles));
             }
         }

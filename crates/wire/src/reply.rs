@@ -211,7 +211,6 @@ impl ReplyScanner {
         }
     }
 
-    /// Interprets a complete packet other than a row.
     #[inline]
     fn read(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if payload.first() == Some(&0xff) {
