@@ -172,8 +172,7 @@ pub trait Events {
     /// The event ended. The time since [`Events::event_start`] is its latency.
     fn event_stop(&self, _end: EventEnd) {}
 
-    /// The event failed with an ignored error. Returns true to run it again within the same latency, false if the run
-    /// is over.
+    /// The event failed with an ignored error. Returns whether to run it again within the same latency.
     fn event_restart(&self) -> bool;
 
     fn count_reply(&self, _reply: &Reply) {}
@@ -184,8 +183,7 @@ pub trait Events {
 
     fn counter(&self, counter: Counter) -> u64;
 
-    /// Names an operation that the current event turned out to be, such as `new_order`. Its latency is recorded under
-    /// each name.
+    /// Names an operation that the current event turned out to be (`new_order`). Each has its own latencies.
     fn operation(&self, _name: &str) {}
 
     /// Waits for a keying or thinking time, between two events or within one. It counts towards no latency and ends early with the slice.

@@ -111,8 +111,7 @@ impl Test {
         seconds.is_some_and(|parsed| parsed != Ok(0.0))
     }
 
-    /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all
-    /// workers has been reported.
+    /// Runs one worker. When it returns, the first failure of all workers has been reported.
     fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
         let max_prime = match self {
             Self::Script(test) => return test.work(worker, host),

@@ -303,8 +303,7 @@ pub fn push_row(id: u64, k: u32, texts: [usize; 2], out: &mut Vec<u8>, mut write
     out.push(b')');
 }
 
-/// Appends groups of eleven digits with dashes between them, as in sysbench's rows. Each group takes one draw. The last
-/// one must be complete.
+/// Appends groups of eleven digits with dashes between them. Each takes one draw. The last one must be complete.
 pub fn push_digit_groups(generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + characters, b'-');

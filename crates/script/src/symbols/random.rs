@@ -95,8 +95,7 @@ symbols! {
         with_random(|random| fill_varied(&mut random.generator, minimum, maximum, out))
     }
 
-    /// Creates texts of a content in the connection's character set. A negative compressibility is none. If null, `why`
-    /// has the reason.
+    /// Creates texts in the connection's character set. A negative compressibility is none. If null, `why` tells why.
     fn bakeoff_texts_new(
         connection: &SqlConnection, content: *const c_char, length: usize, compressibility: f64, why: *mut c_char,
         why_room: usize,
