@@ -34,14 +34,8 @@ impl Error {
     }
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct ReadProgress(Arc<AtomicU64>);
-
-impl ReadProgress {
-    pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+/// Bytes read so far, before decompression.
+pub type ReadProgress = Arc<AtomicU64>;
 
 struct Counted<R> {
     inner: R,
@@ -51,7 +45,7 @@ struct Counted<R> {
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.progress.0.fetch_add(count as u64, Ordering::Relaxed);
+        self.progress.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }

@@ -17,11 +17,13 @@ pub enum Value<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementId(pub u32);
 
+/// What a statement counts as, with the number of its [`Counter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
 pub enum QueryClass {
-    Read,
-    Write,
-    Other,
+    Other = 0,
+    Read = 1,
+    Write = 2,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 mod content;
 
-pub use content::{Content, Encoding, Texts, fill_template, fill_varied, push_digit_groups, push_row};
+pub use content::{Content, Texts, fill_template, fill_varied, push_digit_groups, push_row};
 
 /// What a stream is for. Streams of different kinds never coincide, whatever their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

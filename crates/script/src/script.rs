@@ -13,23 +13,6 @@ use crate::runtime::{self, CommandDecl, DebugInfo, load_chunk};
 use crate::session::ScriptSession;
 use crate::source::ScriptSource;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ThreadRole {
-    Main,
-    Worker(u32),
-    Report,
-}
-
-impl ThreadRole {
-    pub fn thread_id(self, threads: u32) -> u32 {
-        match self {
-            Self::Main => 0,
-            Self::Worker(number) => number,
-            Self::Report => threads,
-        }
-    }
-}
-
 /// A script in its own Lua state. Whatever touches the state enters the session first, because any allocation may run
 /// Lua's finalisers, which call C symbols.
 pub struct Script {
@@ -50,18 +33,18 @@ impl Drop for Script {
 
 /// Loads a script to ask what it declares. It cannot connect to a server.
 pub fn describe(source: &ScriptSource) -> Result<Script, ScriptError> {
-    Script::load(source, &Settings::default(), ThreadRole::Main, HostRef::without_events(Rc::new(NullHost)))
+    Script::load(source, &Settings::default(), 0, HostRef::without_events(Rc::new(NullHost)))
 }
 
 impl Script {
+    /// Loads a script for a thread: 0 for the main state too, and `settings.threads` for one that only reports.
     pub fn load(
         source: &ScriptSource,
         settings: &Settings,
-        role: ThreadRole,
+        thread: u32,
         host: impl Into<HostRef>,
     ) -> Result<Self, ScriptError> {
         std::hint::black_box(crate::symbols::ALL);
-        let thread = role.thread_id(settings.threads);
         let session = ScriptSession::new(settings, thread, host.into());
         let mut script = Self { name: source.name.clone(), thread, commands: Vec::new(), session, lua: None };
         let _entered = script.session.enter();

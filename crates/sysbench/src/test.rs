@@ -12,7 +12,7 @@ use bakeoff_load::start_gate::Semaphore;
 use bakeoff_load::worker_pool::{PoolOptions, WorkerContext};
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Events as _, Host as _, HostRef, LogLevel};
-use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
+use bakeoff_script::{Script, ScriptError, ScriptSource, Settings};
 use serde_json::Value;
 
 use crate::run_options::RunOptions;
@@ -130,8 +130,8 @@ impl Test {
 }
 
 impl ScriptTest {
-    pub(crate) fn load(&self, role: ThreadRole, host: HostRef) -> Result<Script, ScriptError> {
-        Script::load(&self.source, &self.settings, role, host)
+    pub(crate) fn load(&self, thread: u32, host: HostRef) -> Result<Script, ScriptError> {
+        Script::load(&self.source, &self.settings, thread, host)
     }
 
     fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
@@ -145,8 +145,7 @@ impl ScriptTest {
                 failure(error)
             }
         };
-        let role = ThreadRole::Worker(host.thread());
-        let load = || self.load(role, Rc::clone(host).for_script());
+        let load = || self.load(host.thread(), Rc::clone(host).for_script());
         let script = worker.loading.pass(load).map_err(reported(""))?;
         script.thread_init().map_err(reported("thread_init"))?;
         console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread()));

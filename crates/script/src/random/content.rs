@@ -67,36 +67,6 @@ const EMOJI: &str = "😀😁😂😃😄😅😆😇😈😉😊😋😌😍�
 
 static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| include_str!("words.txt").split_whitespace().collect());
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    Utf8,
-    Utf8Mb3,
-    Latin1,
-    /// Any other character set of a client. Only its ASCII half is known.
-    Ascii,
-}
-
-impl Encoding {
-    pub fn of_charset(charset: &str) -> Self {
-        match charset {
-            "utf8mb4" => Self::Utf8,
-            "utf8" | "utf8mb3" => Self::Utf8Mb3,
-            "latin1" => Self::Latin1,
-            _ => Self::Ascii,
-        }
-    }
-
-    fn holds(self, character: char) -> bool {
-        let last = match self {
-            Self::Utf8 => '\u{10FFFF}',
-            Self::Utf8Mb3 => '\u{FFFF}',
-            Self::Latin1 => '\u{FF}',
-            Self::Ascii => '\u{7F}',
-        };
-        character <= last
-    }
-}
-
 #[derive(Debug, Clone)]
 struct Glyphs {
     bytes: Vec<u8>,
@@ -104,11 +74,11 @@ struct Glyphs {
 }
 
 impl Glyphs {
-    fn new(characters: impl Iterator<Item = char>, encoding: Encoding) -> Self {
+    fn new(characters: impl Iterator<Item = char>, charset: &str) -> Self {
         let mut glyphs = Self { bytes: Vec::new(), starts: vec![0] };
         for character in characters {
-            match encoding {
-                Encoding::Latin1 => glyphs.bytes.push(u32::from(character) as u8),
+            match charset {
+                "latin1" => glyphs.bytes.push(u32::from(character) as u8),
                 _ => glyphs.bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
             }
             glyphs.starts.push(glyphs.bytes.len() as u32);
@@ -140,9 +110,9 @@ const ASCII_DENSITY: f64 = 0.81;
 const MATCH_BYTES: f64 = 3.0;
 
 impl Texts {
-    /// Creates texts for a connection. `compressibility` (0 to 1) makes the end of all texts equal, so that zlib saves
-    /// about this share of ASCII text. `Content::Digits` with it becomes ASCII.
-    pub fn new(content: Content, compressibility: Option<f64>, encoding: Encoding) -> Result<Self, String> {
+    /// Creates texts for a connection with this character set. `compressibility` (0 to 1) makes the end of all texts
+    /// equal, so that zlib saves about this share of ASCII text. `Content::Digits` with it becomes ASCII.
+    pub fn new(content: Content, compressibility: Option<f64>, charset: &str) -> Result<Self, String> {
         let content = match (content, compressibility) {
             (Content::Digits, Some(_)) => Content::Ascii,
             (content, _) => content,
@@ -150,23 +120,29 @@ impl Texts {
         if let Some(share) = compressibility.filter(|share| !(0.0..=1.0).contains(share)) {
             return Err(format!("compressibility must be 0 to 1, not {share}"));
         }
+        let last = match charset {
+            "utf8mb4" => '\u{10FFFF}',
+            "utf8" | "utf8mb3" => '\u{FFFF}',
+            "latin1" => '\u{FF}',
+            _ => '\u{7F}', // only its ASCII half is known
+        };
         let alphabet = content.alphabet();
-        if !alphabet.iter().all(|each| encoding.holds(*each)) {
+        if !alphabet.iter().all(|each| *each <= last) {
             let name = Content::ALL[content as usize].0;
             return Err(format!("the connection's character set cannot carry content {name}: use utf8mb4 for it"));
         }
-        let glyphs = Glyphs::new(alphabet.into_iter(), encoding);
-        Ok(Self { content, compressibility, glyphs, constant: Self::constant_part(content, encoding) })
+        let glyphs = Glyphs::new(alphabet.into_iter(), charset);
+        Ok(Self { content, compressibility, glyphs, constant: Self::constant_part(content, charset) })
     }
 
-    fn constant_part(content: Content, encoding: Encoding) -> Glyphs {
+    fn constant_part(content: Content, charset: &str) -> Glyphs {
         let mut generator = Generator::for_stream(0, StreamKind::Text, 0, 0);
         let alphabet: Vec<char> = match content {
             Content::Prefix => LATIN.chars().take(26).collect(),
             content => content.alphabet(),
         };
         let drawn = (0..CONSTANT_CHARACTERS).map(|_| alphabet[generator.below(alphabet.len() as u64) as usize]);
-        Glyphs::new(drawn, encoding)
+        Glyphs::new(drawn, charset)
     }
 
     pub fn max_bytes(characters: usize) -> usize {

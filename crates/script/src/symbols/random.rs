@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 
 use super::bytes_of;
 use crate::error::nearest;
-use crate::random::{Content, Distributions, Encoding, Generator, Texts, fill_template, fill_varied};
+use crate::random::{Content, Distributions, Generator, Texts, fill_template, fill_varied};
 use crate::session::{SqlConnection, with_random};
 
 struct TextSource {
@@ -103,7 +103,7 @@ symbols! {
         let name = String::from_utf8_lossy(unsafe { bytes_of(content, length) });
         let charset = connection.link.as_deref().map_or("utf8mb4", |link| link.charset().0);
         let share = (compressibility >= 0.0).then_some(compressibility);
-        let texts = content_named(&name).and_then(|content| Texts::new(content, share, Encoding::of_charset(charset)));
+        let texts = content_named(&name).and_then(|content| Texts::new(content, share, charset));
         match texts {
             Ok(texts) => Some(Box::new(TextSource { texts, made: Vec::new() })),
             Err(message) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bakeoff_load::start_gate::Slice;
 use bakeoff_metrics::{now_ns, seconds};
-use bakeoff_script::{Script, ThreadRole};
+use bakeoff_script::Script;
 use serde_json::Value;
 
 use super::machine_readable::{self, OutputFile};
@@ -166,7 +166,7 @@ impl Hooks {
         let Test::Script(test) = &*run.test else { return Self::default() };
         let load = |wanted: bool, hook: &str| {
             // A body that fails here has failed in the main state too, and the run with it.
-            let script = wanted.then(|| test.load(ThreadRole::Report, run.session.command_host()).ok())?;
+            let script = wanted.then(|| test.load(run.options.threads, run.session.command_host()).ok())?;
             script.filter(|script| script.has_hook(hook))
         };
         Self {
