@@ -144,7 +144,9 @@ pub enum LogLevel {
 pub trait Host {
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError>;
 
-    fn driver(&self, name: &str) -> Result<(), String>;
+    fn driver(&self, name: &str) -> Result<(), String> {
+        known_driver(name)
+    }
 
     /// How long to try to reconnect after an ignored error. There is always one attempt.
     fn reconnect_for(&self) -> Duration;
@@ -267,10 +269,6 @@ impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         let words = "the script is only being described and cannot connect to a server";
         Err(SqlError { fatal: true, ..SqlError::client(2002, words) })
-    }
-
-    fn driver(&self, name: &str) -> Result<(), String> {
-        known_driver(name)
     }
 
     fn reconnect_for(&self) -> Duration {

@@ -19,7 +19,7 @@ use crate::report::machine_readable::OutputFile;
 use crate::report::reporter::{CUMULATIVE, Reporter};
 use crate::report::{cumulative_statistics, histogram, of_thread, operations};
 use crate::run_options::RunOptions;
-use crate::session::{IdleConnections, SysbenchSession};
+use crate::session::SysbenchSession;
 use crate::stats::{Delta, Snapshot, Span, Stats};
 use crate::test::{Ending, Outcome, Run, Test, Worker};
 
@@ -54,8 +54,7 @@ impl Run {
     fn measure(&self, main: Option<&Script>, hdr_log: Option<OutputFile>) -> Result<Outcome, Ending> {
         let (options, stats) = (&self.options, &self.stats);
         // Held until the run has ended.
-        let _idle =
-            IdleConnections::open(&self.session, options.idle_connections).map_err(|words| self.fatal(&words))?;
+        let _idle = self.session.idle_connections(options.idle_connections).map_err(|words| self.fatal(&words))?;
         let pairing = self.pairing();
         let workers = self.start_workers(pairing.clone());
         self.wait_until_ready(&workers)?;
