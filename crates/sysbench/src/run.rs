@@ -107,9 +107,7 @@ impl Run {
     fn start_workers(&self, pairing: Option<Arc<Pairing>>) -> WorkerPool {
         let options = PoolOptions { name: "sb", threads: self.options.threads, stack_bytes: self.options.stack_bytes };
         let worker = Worker {
-            test: Arc::clone(&self.test),
-            session: Arc::clone(&self.session),
-            stats: Arc::clone(&self.stats),
+            run: self.clone(),
             pairing,
             events_left: self.options.events.map(|events| Arc::new(AtomicU64::new(events))),
             loading: Semaphore::for_cpus(),

@@ -46,9 +46,7 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) struct Worker {
-    pub(crate) test: Arc<Test>,
-    pub(crate) session: Arc<SysbenchSession>,
-    pub(crate) stats: Arc<Stats>,
+    pub(crate) run: Run,
     pub(crate) pairing: Option<Arc<Pairing>>,
     /// `--events`: counted events that may still begin. None for no limit.
     pub(crate) events_left: Option<Arc<AtomicU64>>,
@@ -59,7 +57,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
-        let (Self { test, session, stats, .. }, thread) = (self, context.thread);
+        let (Run { test, session, stats, .. }, thread) = (&self.run, context.thread);
         let console = &session.console;
         console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
         let connector = session.connector(Arc::clone(&context.canceller));
@@ -83,9 +81,9 @@ impl Worker {
     fn run_events(&self, host: &WorkerHost, events: impl FnOnce() -> Result<(), Failure>) -> Result<bool, Failure> {
         let begins = host.rest();
         if begins {
-            self.stats.arrive();
+            self.run.stats.arrive();
             events()?;
-            self.stats.depart(now_ns());
+            self.run.stats.depart(now_ns());
         }
         Ok(begins)
     }
@@ -135,7 +133,7 @@ impl ScriptTest {
     }
 
     fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
-        let console = &worker.session.console;
+        let console = &worker.run.session.console;
         let reported = |function: &'static str| {
             move |error: ScriptError| {
                 // After the gate has closed, it fails because its connection was cut, or after another was reported.
