@@ -160,5 +160,6 @@ impl Reporter {
 fn hooks(run: &Run) -> Option<Script> {
     let Test::Script(test) = &*run.test else { return None };
     let reports = run.options.report_interval_s.is_some() || !run.options.checkpoints_s.is_empty();
-    reports.then(|| test.load(run.options.threads, run.session.command_host()).ok())?
+    let script = reports.then(|| test.load(run.options.threads, run.session.command_host()).ok())?;
+    script.filter(|script| script.has_hook(INTERMEDIATE) || script.has_hook(CUMULATIVE))
 }
