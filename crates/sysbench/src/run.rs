@@ -17,7 +17,7 @@ use bakeoff_script::host::LogLevel;
 use crate::report::final_block::block;
 use crate::report::machine_readable::OutputFile;
 use crate::report::reporter::{CUMULATIVE, Reporter};
-use crate::report::{cumulative_statistics, histogram, of_thread, operations};
+use crate::report::{histogram, latency_statistics, of_thread, operations, statistics};
 use crate::run_options::RunOptions;
 use crate::session::SysbenchSession;
 use crate::stats::{Delta, Snapshot, Span, Stats};
@@ -266,7 +266,8 @@ impl Run {
             console.notice(&histogram(&delta));
         }
         let total_s = seconds(end_ns.saturating_sub(count_from_ns));
-        let numbers = cumulative_statistics(&delta, total_s, options.percentiles.first(), 0);
+        let mut numbers = statistics(&delta, total_s, options.percentiles.first(), 0);
+        numbers.extend(latency_statistics(delta.events()));
         let hook = main.filter(|script| script.has_hook(CUMULATIVE));
         self.report_in_full(hook, &delta, total_s, &numbers);
         if hook.is_some() {

@@ -10,7 +10,7 @@ use bakeoff_script::Script;
 use serde_json::Value;
 
 use super::machine_readable::{self, OutputFile};
-use super::{Queue, cumulative_statistics, interval, statistics};
+use super::{Queue, interval, latency_statistics, statistics};
 use crate::run_options::RunOptions;
 use crate::stats::{Delta, Snapshot, Span};
 use crate::test::{Run, Test};
@@ -151,7 +151,8 @@ impl Reporter {
     fn report_checkpoint(&self, hook: Option<&Script>, at_s: f64, delta: &Delta) {
         let Run { options, session, stats, .. } = &self.run;
         session.console.notice(&format!("[ {at_s:.0}s ] Checkpoint report:"));
-        let numbers = cumulative_statistics(delta, at_s, options.percentiles.first(), stats.threads_running());
+        let mut numbers = statistics(delta, at_s, options.percentiles.first(), stats.threads_running());
+        numbers.extend(latency_statistics(delta.events()));
         self.run.report_in_full(hook, delta, at_s, &numbers);
     }
 }
