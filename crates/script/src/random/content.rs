@@ -152,7 +152,7 @@ impl Texts {
     pub fn draw(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         let random = self.random_characters(characters);
         match self.content {
-            Content::Digits => self.groups(generator, random, out),
+            Content::Digits => push_digit_groups(generator, random, out),
             Content::Text => Self::words(generator, random, out),
             Content::Uuid => self.uuids(generator, random, out),
             Content::Prefix => {
@@ -184,16 +184,6 @@ impl Texts {
         for _ in 0..characters {
             let at = generator.below(count) as usize;
             out.extend_from_slice(self.glyphs.range(at, at + 1));
-        }
-    }
-
-    fn groups(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
-        for place in 1..=characters {
-            if place % 12 == 0 {
-                out.push(b'-');
-            } else {
-                self.letters(generator, 1, out);
-            }
         }
     }
 
@@ -279,13 +269,14 @@ pub fn push_row(id: u64, k: u32, texts: [usize; 2], out: &mut Vec<u8>, mut write
     out.push(b')');
 }
 
-/// Appends groups of eleven digits with dashes between them. Each takes one draw. The last one must be complete.
+/// Appends groups of eleven digits with dashes between them. Each takes one draw.
 pub fn push_digit_groups(generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + characters, b'-');
     for group in out[start..].chunks_mut(12) {
         let mut rest = generator.below(100_000_000_000);
-        for digit in group[..11].iter_mut().rev() {
+        let digits = group.len().min(11);
+        for digit in group[..digits].iter_mut().rev() {
             *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
