@@ -32,7 +32,7 @@ unsafe fn room<'a>(buffer: *mut c_char, length: usize) -> &'a mut [u8] {
 
 fn content_named(name: &str) -> Result<Content, String> {
     Content::named(name).ok_or_else(|| {
-        let names = Content::ALL.map(|(name, ..)| name);
+        let names = Content::ALL.map(|(name, _)| name);
         let near = nearest(name, names).map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
         format!("unknown content '{name}', expected one of {}.{near}", names.join(", "))
     })
