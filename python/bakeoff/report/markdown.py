@@ -6,8 +6,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bakeoff.report.charts import VERDICTS, picture_svg
+from bakeoff.report.csv import render_csv
 from bakeoff.report.html import render_html
-from bakeoff.report.records import render_csv, render_json
+from bakeoff.report.json import render_json
 from bakeoff.report.view import (
     ArmView,
     Charts,
