@@ -9,10 +9,12 @@ import gzip
 import hashlib
 import json
 import struct
+import tomllib
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -108,30 +110,9 @@ class EpochData:
     host: str = ""
 
 
-SLICE_SCHEMA: Schema = {
-    "epoch": "int32", "build": "int32", "cell": "string", "arm": "string", "block": "int32", "position": "int32",
-    "start_ns": "int64", "length_ns": "int64", "busy_ns": "int64", "connections": "int32",
-    "events": "int64", "reads": "int64", "writes": "int64", "other": "int64",
-    "errors": "string",  # JSON text: {"1213": 1}
-    "retries": "int64", "reconnects": "int64", "late_starts": "int64", "dropped": "int64",
-    "latency_sum_ns": "int64", "latency_max_ns": "int64", "sent_bytes": "int64", "received_bytes": "int64",
-    "client_user_ns": "int64", "client_system_ns": "int64",
-    # The server's are null when it runs elsewhere.
-    "server_cpu_ns": "int64", "server_read_bytes": "int64", "server_write_bytes": "int64", "server_rss_bytes": "int64",
-    "host_user_ns": "int64", "host_system_ns": "int64", "host_iowait_ns": "int64", "host_steal_ns": "int64",
-    "host_idle_ns": "int64", "context_switches": "int64",
-    "threads": "string",  # JSON text: CPU ns of the server's busy threads by name, in slices of 0.1 s and more
-}  # fmt: skip
-
-HOST_SCHEMA: Schema = {
-    "time_ns": "int64",  # since the epoch's start
-    # Shares of all CPUs, 0 to 1.
-    "user": "float64", "system": "float64", "iowait": "float64", "steal": "float64", "idle": "float64",
-    "memory_used_bytes": "int64", "memory_cached_bytes": "int64",
-    "disk_read_bytes_per_s": "float64", "disk_write_bytes_per_s": "float64",
-    "network_bytes_per_s": "float64",  # loopback included
-    "context_switches_per_s": "float64", "interrupts_per_s": "float64", "running": "int64", "blocked": "int64",
-}  # fmt: skip
+_SCHEMAS = tomllib.loads(files("bakeoff.results").joinpath("schemas.toml").read_text("utf-8"))
+SLICE_SCHEMA: Schema = _SCHEMAS["slices"]
+HOST_SCHEMA: Schema = _SCHEMAS["host"]
 
 RSS_PREFIX = "rss_bytes:"  # one more column of the host table for each arm
 

@@ -202,11 +202,15 @@ def run(
 
 
 def run_as_us(
-    argv: Sequence[str], *, watch: Callable[[], None] = lambda: None, limit_s: float = math.inf
+    argv: Sequence[str],
+    *,
+    stdin: Path | None = None,
+    watch: Callable[[], None] = lambda: None,
+    limit_s: float = math.inf,
 ) -> subprocess.CompletedProcess[str]:
-    us = Identity(os.geteuid(), os.getegid(), switch=False)
+    launch = Launch(argv, os.environ, Identity(os.geteuid(), os.getegid(), switch=False))
     with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
-        return run(Launch(argv, os.environ, us), cwd=Path(), log=Path(folder) / "output", limit_s=limit_s, watch=watch)
+        return run(launch, cwd=Path(), log=Path(folder) / "output", stdin=stdin, limit_s=limit_s, watch=watch)
 
 
 def tail(file: Path, lines: int = 12) -> str:
