@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -116,7 +117,7 @@ class HalfCreatedError(Exception):
     """MySQL 5.7 was killed between the steps of a CREATE TABLE, from which it cannot continue; bakeoff loads anew."""
 
 
-HALF_CREATED = (1033, 1813)
+HALF_CREATED = (1033, 1146, 1813)
 
 
 class KillingAt(Listening):
@@ -229,6 +230,20 @@ def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, w
     assert parts == at_once
     assert inserts_at_last < 0.6 * inserts
     assert all(done == total for done, total, _ in listener.seen[-1:])
+
+
+@pytest.mark.server
+def test_a_table_of_which_a_crash_has_left_the_definition_alone_ends_the_kept_load(pool, whole):
+    """MySQL 5.7 killed within CREATE TABLE: the file of the definition is there, and the table is not."""
+    source, _, home = whole("mysql:5.7.22", mysqldump)
+    assert load_kept(pool, "mysql:5.7.22", pool.work / "parts", source, 0.1) is None
+    definition = "data/shop/child.frm"
+    made, missing = home / definition, pool.work / "parts" / definition
+    assert made.exists() and not missing.exists()
+    shutil.copy2(made, missing)
+    shutil.chown(missing, made.owner(), made.group())
+    with pytest.raises(HalfCreatedError):
+        load_kept(pool, "mysql:5.7.22", pool.work / "parts", source)
 
 
 OWN = """
