@@ -19,7 +19,7 @@ from bakeoff.cli.printing import console
 from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
-from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report import build_view, render_html, render_json, render_screen
 from bakeoff.report.context import question_of
 from bakeoff.report.live import live_for
 from bakeoff.report.markdown import objection, publish
@@ -139,7 +139,7 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
     if options.json:
         print(render_json(view))
     else:
-        render_terminal(view, console())
+        render_screen(view, console())
     if options.open_report:
         webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
 
@@ -189,14 +189,21 @@ class StudyOptions(Frozen):
         str | None, Argument("A study file, or the name of one that ships; not needed to resume.", "STUDY")
     ] = None
     scale: Scale = ""
-    control: Annotated[bool, Option("Add a second instance of the baseline.", section="Servers")] = False
+    control: Annotated[bool, Option("Add a second instance of the baseline.", section="What is compared")] = False
     publish: Annotated[
         bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
     ] = False
-    resume: Annotated[str | None, Option("Continue a run that was killed: its directory or name.", "RUN")] = None
+    resume: Annotated[
+        str | None, Option("Continue a run that was killed: its directory or name.", "RUN", section="What is compared")
+    ] = None
 
 
-@command()
+@command(
+    "bakeoff run charset-collation --scale demo",
+    "bakeoff run study.yaml --budget 1h --open",
+    "bakeoff run --resume latest",
+    most_used=("--scale", "--budget", "--precision", "--resume", "--open"),
+)
 def run(
     options: StudyOptions,
     sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from itertools import count
+from itertools import count, takewhile
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -63,6 +63,37 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
         raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there with an outcome.json")
 
 
+_LABEL_PART = " · "
+
+
+def without_common(*labels: str) -> tuple[str, ...]:
+    """Drop the parts that all labels share, and the words that begin a part in all of them (`mysql:`, `utf8mb4_`)."""
+    rows = [label.split(_LABEL_PART) for label in labels]
+    if len({len(row) for row in rows}) != 1 or len(labels) < 2:
+        return labels
+    columns = [column for column in zip(*rows, strict=True) if len(set(column)) > 1]
+    shorts = tuple(_LABEL_PART.join(row) for row in zip(*map(_without_shared, columns), strict=True))
+    return shorts if len(set(shorts)) == len(labels) else labels
+
+
+def _without_shared(texts: tuple[str, ...]) -> list[str]:
+    """Drop the options that all texts have, and what all begin with, up to a `:` or `_`.
+
+    Options, paths and URLs are not cut in the middle.
+    """
+    options = [text.split(",") for text in texts]
+    shared = set[str](options[0]).intersection(*options)
+    own = [",".join(each for each in row if each not in shared) for row in options]
+    kept = own if all(own) else list(texts)
+    if any("//" in text for text in kept):
+        return kept
+    whole = any(mark in text for text in kept for mark in "=/")
+    same = takewhile(lambda each: len(set(each)) == 1, zip(*kept, strict=False))
+    common = "".join(each[0] for each in same)
+    cut = max(common.rfind(end) for end in (":" if whole else ":_")) + 1
+    return [text[cut:] for text in kept] if all(len(text) > cut for text in kept) else kept
+
+
 class Context:
     """A run with its analysis. `samples` maps a digest to a statement with its literals, if they may be shown."""
 
@@ -91,6 +122,16 @@ class Context:
         """Arm -> label; equal labels have the arm's name added."""
         texts = [arm.label for arm in self.study.arms]
         return {a.name: a.label if texts.count(a.label) == 1 else f"{a.label} ({a.name})" for a in self.study.arms}
+
+    @cached_property
+    def short_labels(self) -> dict[str, str]:
+        """Arm -> what its label has that the other arms' labels lack (`8.0.15 · 0900_ai_ci`)."""
+        control = self.analysis.control
+        names = [name for name in self.arms if name != control]
+        shorts = dict(zip(names, without_common(*(self.labels[name] for name in names)), strict=True))
+        if control is not None:
+            shorts[control] = f"{shorts[self.analysis.baseline]} (control)"
+        return shorts
 
     def with_labels(self, text: str) -> str:
         """Replace arm names (`arm B`) in a text with their labels."""
@@ -305,6 +346,9 @@ class Question(Rule, Protocol):
         """Wrap measuring and reporting, so that errors end as this kind of question wants."""
 
 
+_NAMED = 3  # contenders that a question names
+
+
 class VerdictQuestion(VerdictRule):
     def conclude(self, context: Context) -> Conclusion:
         design = context.study.design
@@ -314,6 +358,8 @@ class VerdictQuestion(VerdictRule):
         contenders = [context.labels[name] for name in context.analysis.contenders]
         if len(contenders) == 1:
             return Conclusion(f"Is {contenders[0]} faster than {baseline}?")
+        if len(contenders) > _NAMED:
+            return Conclusion(f"Which of {len(contenders)} contenders is faster than {baseline}?")
         return Conclusion(f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?")
 
     def ending(self, _study: Study) -> AbstractContextManager[Finish]:
