@@ -128,10 +128,7 @@ class Line:
 
 
 def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
-    """Group points by series, cell, metric and baseline (or tool), and find their changes.
-
-    A run with several contenders makes a line for each.
-    """
+    """Group points by series, cell, metric and baseline (or tool), and find their changes."""
     groups: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
         tool = point.tool.partition(" ")[0] if point.is_single else ""

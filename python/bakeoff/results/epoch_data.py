@@ -92,11 +92,7 @@ COUNTERS = "counters.json"  # A server's `CellCounters` by cell
 
 @dataclass(frozen=True)
 class EpochData:
-    """One finished epoch as the statistics read it.
-
-    `changes` are variables that changed after the server's start, by arm and cell; `failures` are statements of
-    captures.
-    """
+    """One finished epoch as the statistics read it."""
 
     epoch: int
     slices: Frame
@@ -105,7 +101,7 @@ class EpochData:
     discard_reason: str = ""
     histograms: Sequence[Mapping[str, Any]] = ()
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
-    changes: dict[str, CellChanges] = field(default_factory=dict)
+    changes: dict[str, CellChanges] = field(default_factory=dict)  # after the server's start, by arm
     failures: list[FailureRow] = field(default_factory=list)
     host: str = ""
 
@@ -158,10 +154,7 @@ def arm_directory_name(arm: str) -> str:
 
 
 class EpochWriter:
-    """Collects an epoch in memory and writes it at `finish`, `outcome.json` last. Server files are written at once.
-
-    `warm_up` holds `slice` messages from before measuring, `host_samples` the machine's load once a second.
-    """
+    """Collects an epoch in memory and writes it at `finish`, `outcome.json` last. Server files are written at once."""
 
     def __init__(self, path: Path, *, epoch: int, build: int, redactor: Redactor) -> None:
         self.path = path
@@ -170,7 +163,7 @@ class EpochWriter:
         self.slices: list[Mapping[str, Any]] = []
         self.histograms: list[Mapping[str, Any]] = []
         self.failures: list[Mapping[str, Any]] = []
-        self.warm_up: list[Mapping[str, Any]] = []
+        self.warm_up: list[Mapping[str, Any]] = []  # `slice` messages from before measuring
         self.host_samples: list[Mapping[str, Any]] = []
         self._redactor = redactor
         self._digests: dict[str, str] = {}

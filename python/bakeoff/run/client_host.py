@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +28,7 @@ from bakeoff.errors import EngineError, HostError
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import NETWORK, Network
 from bakeoff.servers.client import THIS_MACHINE, Access
+from bakeoff.servers.fetch import sha256_of
 from bakeoff.servers.paths import boot_id
 from bakeoff.servers.process import run_as_us
 from bakeoff.spec import Study
@@ -58,8 +59,7 @@ class _Folder:
     def of(cls, kind: str, files: Iterable[Path]) -> "_Folder":
         digest, files = sha256(), tuple(files)
         for path in files:
-            with path.open("rb") as file:
-                digest.update(os.fsencode(path.name) + b"\0" + file_digest(file, "sha256").digest())
+            digest.update(os.fsencode(path.name) + b"\0" + sha256_of(path).encode())
         return cls(f"{kind}-{digest.hexdigest()[:24]}", files)
 
     def write(self, out: IO[bytes]) -> None:

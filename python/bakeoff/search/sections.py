@@ -50,11 +50,14 @@ def lead(context: Context) -> tuple[str, ...]:
 def bisection_section(context: Context) -> Section | None:
     if not isinstance(context.study.question, Search):
         return None
+    return Section.of("Bisection", search_table(context), anchor="bisection", nav="Bisection", in_terminal=True)
+
+
+def search_table(context: Context) -> Table | None:
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return None
-    table = _builds_table(context, search, believed) if search.builds else _settings_table(search, believed)
-    return Section.of("Bisection", table, anchor="bisection", nav="Bisection", in_terminal=True)
+    return _builds_table(context, search, believed) if search.builds else _settings_table(search, believed)
 
 
 def bisected(context: Context) -> Bisected | None:
@@ -118,7 +121,7 @@ def _builds_table(context: Context, search: Search, believed: Believed) -> Table
     shown = [at for at in range(len(search.builds)) if not at or at in values or shares[at] >= _ROWS_LEAST]
 
     def throughput(at: int) -> str:
-        estimate = iv.estimate_of(values.get(at, []), iv.live_interval)
+        estimate = iv.estimate_of(values.get(at, []), iv.precision_interval)
         return numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "–"
 
     left_out = len(search.builds) - len(shown)

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,14 +27,7 @@ from bakeoff.servers.process import advice, last_line, run, run_as_us, server_id
 TEMPLATE_FORMAT = 2  # raise it when templates made by older code must not be used
 TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB
 _RECENTLY_S = 600.0
-
-_MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
-_MARIADB_SCRIPTS = (
-    "mysql_system_tables.sql", "mariadb_system_tables.sql",
-    "mysql_performance_tables.sql", "mariadb_performance_tables.sql",
-    "mysql_system_tables_data.sql", "mariadb_system_tables_data.sql",
-    "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql", "mariadb_sys_schema.sql",
-)  # fmt: skip
+_PARTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("server_parts.toml").read_text("utf-8"))
 
 
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> None:
@@ -131,7 +125,7 @@ def _bootstrap_sql(installation: Installation) -> bytes:
     parts = [b"create database if not exists mysql;\nuse mysql;\n"]
     if installation.family == "mariadb":
         parts.append(b"SET @auth_root_socket=NULL;\nSET @skip_auth_anonymous=1;\n")
-    scripts = _MARIADB_SCRIPTS if installation.family == "mariadb" else _MYSQL_SCRIPTS
+    scripts = _PARTS[f"{installation.family}_scripts"]
     found = [installation.share / name for name in scripts if (installation.share / name).exists()]
     if not found:
         raise ServerError(

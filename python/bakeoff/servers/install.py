@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,16 +39,7 @@ from bakeoff.spec import Origin, ServerSpec
 RECORD = "bakeoff-installation.json"
 RECORD_FORMAT = 3
 _DAEMONS = [f"{folder}{name}" for folder in ("bin/", "sbin/", "libexec/", "") for name in ("mariadbd", "mysqld")]
-_SHARES = ("share", "share/mysql", "share/mariadb", "share/percona-server")
-_PLUGINS = (
-    "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin", "lib64/plugin", "lib/mariadb/plugin",
-    "lib/x86_64-linux-gnu/mariadb19/plugin",
-)  # fmt: skip
-_LOADERS = (
-    "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
-    "lib/x86_64-linux-gnu/ld-2.31.so",  # before usrmerge, where lib64/ld-linux… is a link into the host
-    "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
-)
+_PARTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("server_parts.toml").read_text("utf-8"))
 
 
 def detect(path: Path) -> Layout:
@@ -57,7 +49,7 @@ def detect(path: Path) -> Layout:
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
     if path.is_file():
         return _around(path, path.parent.parent if path.parent.name in ("bin", "sbin", "libexec") else path.parent)
-    loader = next((path / each for each in _LOADERS if path != Path("/") and (path / each).exists()), None)
+    loader = next((path / each for each in _PARTS["loaders"] if path != Path("/") and (path / each).exists()), None)
     for basedir in (path / "usr", path) if loader else (path, path / "usr"):
         daemon = next((basedir / each for each in _DAEMONS if (basedir / each).is_file()), None)
         if daemon:
@@ -69,7 +61,7 @@ def detect(path: Path) -> Layout:
 
 
 def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path | None = None) -> Layout:
-    shares = (basedir / each for each in _SHARES)
+    shares = (basedir / each for each in _PARTS["shares"])
     messages = next((each for each in shares if (each / "english" / "errmsg.sys").exists()), None)
     if messages is None:
         raise SpecError(
@@ -79,7 +71,7 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     options = [f"--basedir={basedir}", f"--lc-messages-dir={messages}"]
     if (messages / "charsets" / "Index.xml").exists():
         options.append(f"--character-sets-dir={messages / 'charsets'}")
-    plugin_dir = next((basedir / each for each in _PLUGINS if (basedir / each).is_dir()), None)
+    plugin_dir = next((basedir / each for each in _PARTS["plugins"] if (basedir / each).is_dir()), None)
     if plugin_dir:
         options.append(f"--plugin-dir={plugin_dir}")
     # Some packages have libaio in the basedir or under libs/, where the loader does not look.

@@ -123,10 +123,7 @@ class ServerPool:
         return instance
 
     def snapshot(self, instance: Instance, label: str) -> Snapshot:
-        """Take over a cleanly stopped server's data until the pool closes; the instance can then only be removed.
-
-        Data in a folder of `keep` stays where it is.
-        """
+        """Take over a cleanly stopped server's data until the pool closes; the instance can then only be removed."""
         if instance.running or not instance.stopped_cleanly:
             raise ServerError(
                 f"server {instance.name} was not stopped cleanly; its data would need recovery at every start.",
