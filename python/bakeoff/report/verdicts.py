@@ -20,10 +20,10 @@ STOPS = {
     Stop.PRECISE: "precision reached",
     Stop.DECISIVE: "difference decisive",
     Stop.BUDGET: "budget used",
-    Stop.ABORTED: "ended by hand: anytime-valid interval",
-    Stop.ANSWERED: "the question was answered by another comparison: anytime-valid interval",
-    Stop.EXTENDED: "time ran out again after an answer had been seen: anytime-valid interval",
-    Stop.RUNNING: "not finished: anytime-valid interval",
+    Stop.ABORTED: "ended by hand",
+    Stop.ANSWERED: "the question was answered by another comparison",
+    Stop.EXTENDED: "time ran out again after an answer had been seen",
+    Stop.RUNNING: "not finished",
 }
 
 _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
