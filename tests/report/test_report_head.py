@@ -12,6 +12,7 @@ from synthetic import Truth, duel_study, make_run
 from view_parts import panels_of
 
 from bakeoff.report import build_view, render_html, render_json, render_markdown
+from bakeoff.report.context import without_common
 from bakeoff.spec import Data, Question, parse_server
 from bakeoff.spec.study import Design, Factor, Part
 from bakeoff.stats.analysis import analyse
@@ -304,3 +305,22 @@ def test_a_verdict_that_cannot_come_is_not_announced(tmp_path, obstacle):
     view = build_view(run, analysis.model_copy(update={"comparisons": (without,)}))
     assert view.verdicts[0].headline == ("has no verdict" if obstacle else "has no verdict yet")
     assert not any("ratios differ" in sentence for sentence in view.summary)
+
+
+@pytest.mark.parametrize(
+    ("labels", "short"),
+    [
+        (
+            ("mysql:8.0.15 · utf8mb4_0900_ai_ci", "mysql:8.0.15 · utf8mb4_bin", "mysql:5.7.22 · utf8mb4_bin"),
+            ("8.0.15 · 0900_ai_ci", "8.0.15 · bin", "5.7.22 · bin"),
+        ),
+        (("mysql:8.0 · latin1_bin", "mysql:8.0 · utf8mb4_bin"), ("latin1_bin", "utf8mb4_bin")),
+        (("mysql:8.0", "mysql:8.0,innodb_flush_method=fsync"), ("8.0", "8.0,innodb_flush_method=fsync")),
+        (("mysql:8.0,innodb_a=1", "mysql:8.0,innodb_b=1"), ("innodb_a=1", "innodb_b=1")),
+        (("mysql:8.0", "mariadb:10.11"), ("mysql:8.0", "mariadb:10.11")),
+        (("mysql://root@db1/shop", "mysql://root@db2/shop"), ("mysql://root@db1/shop", "mysql://root@db2/shop")),
+        (("mysql:8.0", "mysql:8.0 · tls"), ("mysql:8.0", "mysql:8.0 · tls")),
+    ],
+)
+def test_a_short_label_is_what_differs_between_the_arms(labels, short):
+    assert without_common(*labels) == short

@@ -1,13 +1,15 @@
 //! Reads slow query logs of MySQL 5.5 to 9.x, Percona Server and MariaDB. An event is a head of `# ` lines, `use DB;`
 //! if the schema changed, `SET timestamp=N;`, and the statement with its `;`. Each line of a head is recognised by its
-//! form alone, so a log can begin and end anywhere. bakeoff writes digests of running servers in this format, with
-//! `Statement_bytes: N`, `Digest_text: Yes` and `SET timestamp=DEFAULT;`.
+//! form alone, so a log can begin and end anywhere. MariaDB may write warnings at the end of a head, whose texts may
+//! look like whole events. They end at the first `SET timestamp=N;` with the second in which the event was written.
+//! bakeoff writes digests of running servers in this format, with `Statement_bytes: N`, `Digest_text: Yes` and `SET
+//! timestamp=DEFAULT;`.
 
 use bakeoff_wire::dialect::MultiByte;
 
 use crate::event::{
-    Event, LogCommand, LogReader, Sink, before_file_header, handles_prepared, is_file_header, is_file_header_rest,
-    moment, number, seconds_us, without_line_end,
+    Event, LogCommand, LogReader, SECOND_US, Sink, before_file_header, handles_prepared, is_file_header,
+    is_file_header_rest, moment, number, seconds_us, without_line_end,
 };
 use crate::lexer::unquoted;
 
@@ -18,6 +20,12 @@ const KEYS: [&str; 24] = [
     "Log_slow_rate_type", "Log_slow_rate_limit", "Tmp_tables", "Full_scan", "Statement_bytes", "Digest_text",
 ];
 
+/// Longest schema name [bytes]. Servers allow 64 characters.
+const SCHEMA_MAX: usize = 512;
+
+/// Longest list of warnings [bytes]. MariaDB writes at most 1000 of 512 bytes.
+const WARNINGS_MAX: usize = 1 << 20;
+
 const ADMINISTRATOR: &[u8] = b"# administrator command: ";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,6 +33,7 @@ enum Place {
     #[default]
     Outside,
     Head,
+    Warnings,
     Sql,
 }
 
@@ -36,12 +45,19 @@ pub struct SlowLog {
     has_user: bool,
     has_times: bool,
     timestamp_us: Option<i64>,
+    /// `SET timestamp=` of the previous event [µs]. MariaDB omits `# Time:` within the same second.
+    last_us: Option<i64>,
     /// `# Time:` of this head, if it has no time zone [µs].
     local_us: Option<i64>,
     schema: Vec<u8>,
     has_schema: bool,
-    /// After `# Warnings`, which MariaDB may write at the end of a head.
-    in_warnings: bool,
+    /// The schema's name reached the end of its line, so it may contain a newline.
+    schema_is_open: bool,
+    /// The lines after `# Warnings`, and whether one has the form of a head.
+    warnings: Vec<u8>,
+    warnings_have_head: bool,
+    /// Reads lines again that were taken for warnings.
+    is_plain: bool,
     /// Bytes of the statement still to come, or 0 if the head does not tell.
     to_come: usize,
 }
@@ -51,6 +67,8 @@ impl LogReader for SlowLog {
         if self.place == Place::Sql && self.to_come > 0 {
             self.to_come = self.to_come.saturating_sub(line.len());
             self.event.add_sql(line);
+        } else if self.place == Place::Warnings {
+            self.line_of_warnings(line, sink);
         } else if is_file_header(line) {
             if self.place == Place::Sql {
                 self.event.add_sql(before_file_header(line));
@@ -58,6 +76,7 @@ impl LogReader for SlowLog {
             }
             self.place = Place::Outside;
             self.schema.clear();
+            self.last_us = None;
         } else if self.begins_event(line) {
             if self.place != Place::Outside {
                 self.end_event(true, sink);
@@ -68,13 +87,16 @@ impl LogReader for SlowLog {
             match self.place {
                 Place::Outside if is_file_header_rest(line) || line.trim_ascii().is_empty() => {}
                 Place::Outside => sink.skipped(line.len() as u64),
-                Place::Head => self.after_head_began(line, sink),
+                Place::Head | Place::Warnings => self.after_head_began(line, sink),
                 Place::Sql => self.event.add_sql(line),
             }
         }
     }
 
     fn finish(&mut self, sink: &mut dyn Sink) {
+        if self.place == Place::Warnings {
+            self.read_again(sink);
+        }
         if self.place == Place::Sql {
             self.end_event(false, sink);
         } else if self.event.sql.trim_ascii_end().ends_with(b";") {
@@ -120,7 +142,7 @@ impl SlowLog {
         self.has_user = false;
         self.has_times = false;
         self.has_schema = false;
-        self.in_warnings = false;
+        self.warnings_have_head = false;
         self.timestamp_us = None;
         self.local_us = None;
         self.to_come = 0;
@@ -131,20 +153,64 @@ impl SlowLog {
         let plain = without_line_end(line);
         let is_begun = !self.event.sql.is_empty();
         if self.set_line(plain) {
-            let kept = std::mem::take(&mut self.event.sql);
-            if !self.use_line(&kept) {
-                sink.skipped(kept.len() as u64);
-            }
-            self.event.cut = false;
-            self.place = Place::Sql;
+            self.end_head(sink);
         } else if plain.starts_with(b"#") && !is_begun && !plain.starts_with(ADMINISTRATOR) {
-            self.in_warnings |= plain.trim_ascii_end() == b"# Warnings";
-            if !self.in_warnings {
+            if plain.trim_ascii_end() == b"# Warnings" && self.has_times && !self.is_plain {
+                self.place = Place::Warnings;
+            } else {
                 self.head_line(line);
             }
-        } else if is_begun || !(self.use_line(plain) || plain.is_empty()) {
+        } else if is_begun || !(self.use_line(plain) || self.schema_line(plain) || plain.is_empty()) {
             self.event.add_sql(line);
         }
+    }
+
+    fn end_head(&mut self, sink: &mut dyn Sink) {
+        let kept = std::mem::take(&mut self.event.sql);
+        if !kept.is_empty() && !self.use_line(&kept) && !self.schema_line(&kept) {
+            sink.skipped(kept.len() as u64);
+        }
+        self.event.cut = false;
+        self.last_us = self.timestamp_us;
+        self.place = Place::Sql;
+    }
+
+    fn line_of_warnings(&mut self, line: &[u8], sink: &mut dyn Sink) {
+        if self.set_line(without_line_end(line)) && self.is_own_time() {
+            self.warnings.clear();
+            return self.end_head(sink);
+        }
+        self.warnings.extend_from_slice(line);
+        self.warnings_have_head |= is_head_line(line);
+        if self.warnings.len() > WARNINGS_MAX || is_file_header(line) {
+            self.read_again(sink);
+        }
+    }
+
+    /// Whether `SET timestamp` has the second in which the event was written.
+    fn is_own_time(&self) -> bool {
+        const ZONE_STEP_US: i64 = 15 * 60 * SECOND_US;
+        const ZONE_MAX_US: i64 = 14 * 3600 * SECOND_US;
+        match (self.timestamp_us, self.local_us, self.last_us) {
+            (None, ..) => false,
+            (Some(own), Some(local), _) => {
+                let zone = local - own;
+                zone % ZONE_STEP_US == 0 && zone.abs() <= ZONE_MAX_US
+            }
+            (Some(own), None, Some(last)) => own == last,
+            (Some(_), None, None) => !self.warnings_have_head,
+        }
+    }
+
+    /// Reads the lines after a `# Warnings` that does not end, because the log was cut within it.
+    fn read_again(&mut self, sink: &mut dyn Sink) {
+        self.place = Place::Head;
+        self.timestamp_us = None;
+        self.is_plain = true;
+        for line in std::mem::take(&mut self.warnings).split_inclusive(|byte| *byte == b'\n') {
+            self.line(line, sink);
+        }
+        self.is_plain = false;
     }
 
     fn use_line(&mut self, line: &[u8]) -> bool {
@@ -152,8 +218,23 @@ impl SlowLog {
             return false;
         };
         let is_quoted = name.starts_with(b"`");
+        if is_quoted && !name.ends_with(b"`") {
+            return false; // the name contains a newline
+        }
         self.schema = if is_quoted { unquoted(name, MultiByte::Safe).into_owned() } else { name.to_vec() };
         true
+    }
+
+    /// Reads the next line of a schema name that contains a newline.
+    fn schema_line(&mut self, text: &[u8]) -> bool {
+        let goes_on = self.schema_is_open
+            && self.event.schema.len() < SCHEMA_MAX
+            && (!self.has_times || next_key(text, 0).is_some());
+        if goes_on {
+            self.event.schema.push(b'\n');
+            self.schema(text);
+        }
+        goes_on
     }
 
     fn set_line(&mut self, line: &[u8]) -> bool {
@@ -184,6 +265,7 @@ impl SlowLog {
 
     fn head_line(&mut self, line: &[u8]) {
         let line = without_line_end(line);
+        self.schema_is_open = false;
         if let Some(text) = line.strip_prefix(b"# Time:") {
             let time = moment(text.trim_ascii_start());
             self.event.end_us = time.filter(|time| time.zoned).map(|time| time.us);
@@ -235,6 +317,7 @@ impl SlowLog {
 
     fn schema(&mut self, text: &[u8]) {
         let end = next_key(text, 0).map_or(text.len(), |key| key.begin);
+        self.schema_is_open = end == text.len();
         self.event.schema.extend_from_slice(text[..end].trim_ascii());
         self.fields(&text[end..]);
     }

@@ -76,6 +76,7 @@ InjectSlowdown = Annotated[
         "Give the last server uncounted extra work, to test the verdict: 5% makes its true ratio 1/1.05.",
         "PERCENT",
         parse_slowdown,
+        section="What is compared",
     ),
 ]
 
@@ -122,13 +123,13 @@ class DataOptions(Frozen):
             "MODE",
             _parse_ps_mode,
             flags="--db-ps-mode",
-            section="Connection",
+            section="Workload",
         ),
     ] = "server"
-    transport: Annotated[str, Option("socket or tcp.", "KIND", section="Connection")] = "socket"
+    transport: Annotated[str, Option("socket or tcp.", "KIND", section="Workload")] = "socket"
     tls: Annotated[
         str,
-        Option("disabled, preferred or required.", "MODE", _parse_tls, flags="--mysql-ssl --tls", section="Connection"),
+        Option("disabled, preferred or required.", "MODE", _parse_tls, flags="--mysql-ssl --tls", section="Workload"),
     ] = "disabled"
 
     def settings(self) -> dict[str, str]:
@@ -148,21 +149,26 @@ class Nodes:
 
 
 class Where(Frozen):
-    SECTION = "Cluster"
-
     ray: Annotated[
         str | None,
         Option(
             "Measure on the nodes of a Ray cluster: HOST:PORT, ray://HOST:PORT or local. Without an address: "
             "$RAY_ADDRESS, or the cluster of this machine; then write --ray last, or before another option.",
             "[ADDRESS]",
+            section="Where",
         ),
     ] = None
-    hosts: Annotated[int | None, Field(ge=1), Option("With --ray: on this many nodes.", "N")] = None
-    on: Annotated[str | None, Option("With --ray: on nodes that offer this resource.", "RESOURCE")] = None
+    hosts: Annotated[int | None, Field(ge=1), Option("With --ray: on this many nodes.", "N", section="Where")] = None
+    on: Annotated[str | None, Option("With --ray: on nodes that offer this resource.", "RESOURCE", section="Where")] = (
+        None
+    )
     client: Annotated[
         str | None,
-        Option("Send the load from this host, reached by ssh; the servers stay on this machine.", "[USER@]HOST"),
+        Option(
+            "Send the load from this host, reached by ssh; the servers stay on this machine.",
+            "[USER@]HOST",
+            section="Where",
+        ),
     ] = None
 
     def nodes(self, explain_budget_s: float | None = None) -> Nodes | None:
@@ -192,7 +198,7 @@ class Output(Frozen):
 
 
 class Verdict(Frozen):
-    SECTION = "Length"
+    SECTION = "How long"
 
     no_verdict: Annotated[bool, Option("Measure even if the budget is too small for a verdict on any machine.")] = False
     fail_on: Annotated[

@@ -1,6 +1,6 @@
 """The table of commands: each is imported when it is called, so that `bakeoff --help` stays quick."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -9,7 +9,8 @@ import click
 
 COMPARE, RESULTS, MACHINE = "Compare servers", "Look at results", "Servers and this machine"
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
-_SECTIONS = ("Arguments", "Workload", "Data", "Connection", "Servers", "Length", "Cluster", "Output", "Options")
+_PANELS = ("What is compared", "Workload", "Data", "How long", "Where", "Output")
+_UNGROUPED_MAX = 8  # with no more options than this, a help has one list of them
 
 
 @dataclass(frozen=True)
@@ -22,34 +23,65 @@ class CommandSource:
     section: str = COMPARE
 
 
-class Command(click.Command):
-    """A command whose help shows its options in sections, each with its default and range in one bracket."""
+class _WithExamples(click.Command):
+    """A command whose help has examples below its first sentences."""
+
+    examples: Sequence[str] = ()
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"  {example}\n")
+
+
+class Command(_WithExamples):
+    """A command whose help shows its options in panels, the most used first."""
+
+    most_used: Sequence[str] = ()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
-        for parameter in self.get_params(ctx):
-            record = getattr(parameter, "record", None) or parameter.get_help_record(ctx)
-            if record:
-                sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
-        for title, rows in sections.items():
-            if rows:
+        arguments = [each for each in self.get_params(ctx) if isinstance(each, click.Argument)]
+        options = {each.opts[0]: each for each in self.get_params(ctx) if isinstance(each, click.Option)}
+        most_used = [options.pop(name) for name in self.most_used]
+        panels: dict[str, list[click.Parameter]] = {"Arguments": [*arguments]}
+        if len(most_used) + len(options) > _UNGROUPED_MAX:
+            panels |= {"Most used": [*most_used], **{title: [] for title in _PANELS}}
+            for each in options.values():
+                panels[getattr(each, "section", "Output")].append(each)
+        else:
+            panels["Options"] = [*most_used, *options.values()]
+        for title, parameters in panels.items():
+            records = (getattr(each, "record", None) or each.get_help_record(ctx) for each in parameters)
+            if rows := list(filter(None, records)):
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
 
-class Group(click.Group):
+class Group(_WithExamples, click.Group):
+    """A group of commands. Its examples are those of its first commands."""
+
     command_class = Command
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 — click's own
         super().__init__(context_settings=HELP_NAMES, no_args_is_help=False, **attributes)
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        super().add_command(cmd, name)
+        if isinstance(cmd, _WithExamples):
+            self.examples = [*self.examples, *cmd.examples[:1]][:3]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
 
 class Commands(Group):
     """The commands of a table, each imported when it is called."""
 
-    def __init__(self, sources: Mapping[str, CommandSource], **attributes: Any) -> None:  # noqa: ANN401
+    def __init__(self, sources: Mapping[str, CommandSource], *examples: str, **attributes: Any) -> None:  # noqa: ANN401
         super().__init__(**attributes)
-        self.sources = sources
+        self.sources, self.examples = sources, examples
         self.commands: Any = dict.fromkeys(sources)  # names, for suggestions after a typo
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -29,7 +29,12 @@ _INDENT = 9  # columns of a finding's mark
 _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning", Severity.PROBLEM: "PROBLEM"}
 
 
-@command()
+@command(
+    "bakeoff doctor",
+    "bakeoff doctor --quick",
+    "bakeoff doctor --prove --server mysql:8.0",
+    most_used=("--quick", "--prove", "--server", "--threads"),
+)
 def doctor(
     conditions: Annotated[Conditions, Take("seed")],
     server: Annotated[

@@ -27,18 +27,25 @@ class DuelOptions(Frozen):
             "Run a second instance of the baseline as a control.",
             flags="--control/--no-control",
             default="no-control",
-            section="Servers",
+            section="What is compared",
         ),
     ] = None
     inject_slowdown: InjectSlowdown = None
-    allow_same: Annotated[bool, Option("Compare a running server with itself.", section="Servers")] = False
+    allow_same: Annotated[bool, Option("Compare a running server with itself.", section="What is compared")] = False
     publish: Annotated[
         bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
     ] = False
-    dry_run: Annotated[bool, Option("Show what it would take, as `bakeoff plan`; start nothing.")] = False
+    dry_run: Annotated[
+        bool, Option("Show what it would take, as `bakeoff plan`; start nothing.", section="How long")
+    ] = False
 
 
-@command()
+@command(
+    "bakeoff duel mysql:5.7 mysql:8.0",
+    "bakeoff duel mysql:8.0 mysql:8.0,innodb_flush_method=fsync -w oltp_write_only",
+    "bakeoff duel mysql:8.0 mariadb:10.11 --threads 1,16 --budget 30m",
+    most_used=("--workload", "--threads", "--table-size", "--data", "--budget"),
+)
 def duel(
     duel: DuelOptions,
     workload: WorkloadOptions,

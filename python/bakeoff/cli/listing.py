@@ -38,7 +38,7 @@ class Kind(StrEnum):
     RUNS = "runs"
 
 
-@command()
+@command("bakeoff list servers", "bakeoff list workloads oltp_read_only")
 def list_things(
     kind: Annotated[Kind, Argument("studies, servers, workloads or runs.", "KIND")],
     name: Annotated[str | None, Argument("One workload, or a Lua file: its options.", "WORKLOAD")] = None,
@@ -177,7 +177,7 @@ cache_app = Group(help="Free what the cache of servers can do without.")
 _MARKS = {"manifest.json": b'"bakeoff"', "study.json": b'"arms"'}
 
 
-@command(into=runs_app, name="rm")
+@command("bakeoff runs rm latest", into=runs_app, name="rm")
 def remove_runs(
     names: Annotated[list[str], Argument("Paths or names; latest is the newest run.", "RUN")], runs: Runs = None
 ) -> None:
@@ -195,7 +195,7 @@ def _is_of_bakeoff(folder: Path) -> bool:
     return any((folder / file).is_file() and mark in (folder / file).read_bytes() for file, mark in _MARKS.items())
 
 
-@command(into=runs_app, name="prune")
+@command("bakeoff runs prune --keep 10", into=runs_app, name="prune")
 def prune_runs(
     keep: Annotated[int, Field(ge=0), Option("How many of the newest runs stay.", "N")],
     yes: Annotated[bool, Option("Do not ask.", flags="--yes -y")] = False,
@@ -217,7 +217,7 @@ def prune_runs(
     _delete(old)
 
 
-@command(into=cache_app, name="prune")
+@command("bakeoff cache prune", "bakeoff cache prune --all", into=cache_app, name="prune")
 def prune_cache(
     everything: Annotated[bool, Option("Delete the servers too; they are fetched again.", flags="--all")] = False,
 ) -> None:

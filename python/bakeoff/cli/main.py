@@ -53,6 +53,9 @@ def app() -> Commands:
         sources |= module.COMMANDS
     return Commands(
         sources,
+        "bakeoff duel mysql:5.7 mysql:8.0",
+        "bakeoff run charset-collation --scale demo",
+        "bakeoff report latest --open",
         name="bakeoff",
         help="Which of these MySQL setups is faster for this workload, by how much, and how sure are we?",
         params=[

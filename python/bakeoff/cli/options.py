@@ -4,7 +4,7 @@ A parameter is one option, `Annotated[TYPE, Option(...)]`, or a model with such 
 """
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from inspect import Parameter, signature
@@ -38,7 +38,9 @@ class _Field:
     limits: list[Any] = field(default_factory=list)
 
 
-def command(*, into: Group | None = None, name: str | None = None) -> Callable[[Callable[..., Any]], Command]:
+def command(
+    *examples: str, most_used: Sequence[str] = (), into: Group | None = None, name: str | None = None
+) -> Callable[[Callable[..., Any]], Command]:
     """Make a command of a function; `into` adds it to a group. The function returns an exit code, or None for 0."""
 
     def make(function: Callable[..., Any]) -> Command:
@@ -51,6 +53,7 @@ def command(*, into: Group | None = None, name: str | None = None) -> Callable[[
             params=[_parameter(each) for each in _fields(parameters)],
             context_settings=HELP_NAMES,
         )
+        made.examples, made.most_used = examples, most_used
         if into is not None:
             into.add_command(made)
         return made
@@ -199,8 +202,6 @@ def _help(each: _Field) -> str:
     low, high = _range(each.limits)
     if high is not None and high < 2**31:
         extras.append(f"{low or 0} to {high}")
-    elif low:
-        extras.append(f"at least {low}")
     return f"{option.help} [{'; '.join(extras)}]" if extras else option.help
 
 

@@ -19,10 +19,14 @@ from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.spec.fields import Argument, Option, Sizes
 from bakeoff.units import format_bytes, format_duration
 
-Scale = Annotated[str, Option("A size that the study has: demo, small, paper.", "NAME", section="Length")]
+Scale = Annotated[str, Option("A size that the study has: demo, small, paper.", "NAME", section="How long")]
 
 
-@command()
+@command(
+    "bakeoff plan charset-collation --scale demo",
+    "bakeoff plan study.yaml --budget 1h",
+    most_used=("--scale", "--budget"),
+)
 def plan(
     study: Annotated[str, Argument("A study file, or the name of one that ships.", "STUDY")],
     sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],
@@ -31,7 +35,7 @@ def plan(
     hosts: Annotated[
         int | None,
         Field(ge=1, le=10_000),
-        Option("Minutes on 1, 2, 4 … N hosts of a cluster.", "N", default="with --ray its nodes", section="Cluster"),
+        Option("Minutes on 1, 2, 4 … N hosts of a cluster.", "N", default="with --ray its nodes", section="Where"),
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:

@@ -38,7 +38,12 @@ class ReportFormat(StrEnum):
     PNG = "png"
 
 
-@command()
+@command(
+    "bakeoff report latest --open",
+    "bakeoff report latest --format text",
+    "bakeoff report latest --format md -o result.md",
+    most_used=("--open", "--format", "--output"),
+)
 def report(
     run: Annotated[str, Argument("A run directory, the beginning of a run's name, or latest.", "RUN")],
     output: Annotated[ReportFormat, Option("What to render.", flags="--format")] = ReportFormat.HTML,

@@ -189,14 +189,21 @@ class StudyOptions(Frozen):
         str | None, Argument("A study file, or the name of one that ships; not needed to resume.", "STUDY")
     ] = None
     scale: Scale = ""
-    control: Annotated[bool, Option("Add a second instance of the baseline.", section="Servers")] = False
+    control: Annotated[bool, Option("Add a second instance of the baseline.", section="What is compared")] = False
     publish: Annotated[
         bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
     ] = False
-    resume: Annotated[str | None, Option("Continue a run that was killed: its directory or name.", "RUN")] = None
+    resume: Annotated[
+        str | None, Option("Continue a run that was killed: its directory or name.", "RUN", section="What is compared")
+    ] = None
 
 
-@command()
+@command(
+    "bakeoff run charset-collation --scale demo",
+    "bakeoff run study.yaml --budget 1h --open",
+    "bakeoff run --resume latest",
+    most_used=("--scale", "--budget", "--precision", "--resume", "--open"),
+)
 def run(
     options: StudyOptions,
     sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],

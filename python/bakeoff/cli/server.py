@@ -25,13 +25,13 @@ app = Group(help="Install, start and remove servers.")
 Names = Annotated[list[str], Argument("mysql:8.0, mariadb:10.11, path:DIR; see `bakeoff server list`.", "SERVER")]
 
 
-@command(into=app, name="list")
+@command("bakeoff server list", into=app, name="list")
 def list_servers(output: FormatOption = Format.TEXT) -> None:
     """List the servers that can be had by name, and say which are here."""
     print_list(Kind.SERVERS, output)
 
 
-@command(into=app, name="install")
+@command("bakeoff server install mysql:8.0 mariadb:10.11", into=app, name="install")
 def install_servers(names: Names) -> None:
     """Fetch servers and unpack them into the cache.
 
@@ -44,7 +44,12 @@ def install_servers(names: Names) -> None:
             downloads.say(f"{installation.name} ({installation.version_text}) is ready: {installation.basedir}")
 
 
-@command(into=app, name="start")
+@command(
+    "bakeoff server start mysql:8.0",
+    "bakeoff server start mysql:8.0,max_connections=500 --profile matched",
+    into=app,
+    name="start",
+)
 def start_server(
     name: Annotated[str, Argument("mysql:8.0, or with settings: mysql:8.0,innodb_flush_method=fsync.", "SERVER")],
     profile: Annotated[
@@ -73,7 +78,7 @@ def start_server(
     return ExitCode.DONE
 
 
-@command(into=app, name="rm")
+@command("bakeoff server rm mysql:5.7", "bakeoff server rm --all", into=app, name="rm")
 def remove_servers(
     names: Annotated[tuple[str, ...], Argument("As `bakeoff server list` names them: mysql:8.0.15.", "SERVER")] = (),
     everything: Annotated[bool, Option("Remove every installed server.", flags="--all")] = False,

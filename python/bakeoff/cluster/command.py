@@ -36,7 +36,7 @@ class _Checked:
     problem: str = ""
 
 
-@command(into=app)
+@command("bakeoff cluster check", "bakeoff cluster check ray://head.example:10001", into=app)
 def check(
     address: Annotated[str, Argument("HOST:PORT, ray://HOST:PORT or local. [default: as --ray]", "ADDRESS")] = RUNNING,
     output: FormatOption = Format.TEXT,

@@ -15,7 +15,12 @@ from bakeoff.spec.fields import Argument, Option
 from bakeoff.stats.model import Analysis
 
 
-@command()
+@command(
+    "bakeoff explain latest --explain-budget 3m",
+    "bakeoff explain latest --arms A,B --open",
+    "bakeoff explain latest --attribute",
+    most_used=("--explain-budget", "--arms", "--attribute", "--open"),
+)
 def explain(
     run: Annotated[str, Argument("A finished run: its directory, the beginning of its name, or latest.", "RUN")],
     verdict: Annotated[Verdict, Take("explain_budget")],

@@ -41,9 +41,14 @@ class GateOptions(Frozen):
         list[str], Argument("The baseline first, unless --baseline names it: path:main path:pr", "SERVER")
     ] = []
     study: Annotated[
-        str | None, Option("Take workloads, data, settings and, if none are named, servers from a study file.", "FILE")
+        str | None,
+        Option(
+            "Take workloads, data, settings and, if none are named, servers from a study file.",
+            "FILE",
+            section="What is compared",
+        ),
     ] = None
-    baseline: Annotated[str | None, Option("The build to compare with.", "SERVER")] = None
+    baseline: Annotated[str | None, Option("The build to compare with.", "SERVER", section="What is compared")] = None
     max_slowdown: Annotated[
         float, Option("Loss of throughput that is allowed.", "PERCENT", _parse_share, default="2%")
     ] = 0.02
@@ -51,19 +56,18 @@ class GateOptions(Frozen):
         None
     )
     bisect: Annotated[bool, Option("Exit codes for git bisect run: 125 for a build that cannot be judged.")] = False
-    junit: Annotated[Path | None, Option("Write JUnit XML, a test for each comparison.", "FILE", section="Output")] = (
-        None
-    )
-    name: Annotated[str, Option("Name of this gate, where a project has several.", "NAME", section="Output")] = (
-        DEFAULT_NAME
-    )
-    history: Annotated[
-        Path | None, Option("Add the run to this history, as series --name.", "FILE", section="Output")
-    ] = None
+    junit: Annotated[Path | None, Option("Write JUnit XML, a test for each comparison.", "FILE")] = None
+    name: Annotated[str, Option("Name of this gate, where a project has several.", "NAME")] = DEFAULT_NAME
+    history: Annotated[Path | None, Option("Add the run to this history, as series --name.", "FILE")] = None
     inject_slowdown: InjectSlowdown = None
 
 
-@command()
+@command(
+    "bakeoff gate path:main path:pr --max-slowdown 2% --junit gate.xml",
+    "bakeoff gate --baseline mysql:8.0.15 path:build -w oltp_point_select",
+    "bakeoff gate path:main path:pr --study gate.yaml",
+    most_used=("--max-slowdown", "--workload", "--threads", "--budget", "--junit"),
+)
 def gate(
     options: GateOptions,
     workload: Annotated[WorkloadOptions, Take("workload", "option")],

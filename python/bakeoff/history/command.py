@@ -50,7 +50,11 @@ Commit = Annotated[
 Date = Annotated[str | None, Option("2026-11-25, or 2026-11-25T03:00; UTC.", "DATE")]
 
 
-@command(into=app)
+@command(
+    "bakeoff history add latest",
+    "bakeoff history add latest --history nightly.db --series main --commit 1a2b3c",
+    into=app,
+)
 def add(
     run: Annotated[list[str], Argument("Runs, as for `report`.", "RUN")],
     history: HistoryFile = DEFAULT_FILE,
@@ -74,7 +78,7 @@ def add_run(run: RunDirectory, file: Path, *, series: str, commit: str | None = 
     print_sentence(f"{file}: {len(points)} points of {run.name}{replaced}", stderr=True)
 
 
-@command(into=app, name="import")
+@command("bakeoff history import sysbench.txt --server mysql:8.0.15", into=app, name="import")
 def import_(
     file: Annotated[list[Path], Argument("Output of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap.", "FILE")],
     history: HistoryFile = DEFAULT_FILE,
@@ -96,7 +100,7 @@ def import_(
     print_sentence(f"{history}: {len(points)} figures of single runs, {new} of them new", stderr=True)
 
 
-@command(into=app)
+@command("bakeoff history show", "bakeoff history show --series main --metric p95", into=app)
 def show(
     history: HistoryFile = DEFAULT_FILE,
     series: Series = "",
@@ -116,7 +120,7 @@ def show(
         render_terminal(view, console())
 
 
-@command(into=app)
+@command('bakeoff history annotate "new compiler" --date 2026-11-20', into=app)
 def annotate(
     text: Annotated[str, Argument("What happened: `new compiler`.", "TEXT")],
     history: HistoryFile = DEFAULT_FILE,
@@ -133,7 +137,7 @@ def annotate(
     History(history).annotate(Annotation(at=at, series=series, text=text))
 
 
-@command(into=app)
+@command("bakeoff history export --format otava-csv --series main > points.csv", into=app)
 def export(
     output: Annotated[ExportFormat, Option("For Otava, or for github-action-benchmark.", flags="--format")],
     history: HistoryFile = DEFAULT_FILE,
@@ -147,7 +151,7 @@ def export(
     click.echo(render[output](lines), nl=False)
 
 
-@command(into=app)
+@command("bakeoff history report -o history.html", into=app)
 def report(
     history: HistoryFile = DEFAULT_FILE,
     to: Annotated[Path, Option("The page to write.", "FILE", flags="--output -o -O")] = Path("history.html"),

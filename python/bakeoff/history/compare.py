@@ -252,7 +252,9 @@ def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparis
 # The command.
 
 
-@command()
+@command(
+    "bakeoff compare 2026-11-24 2026-11-25", "bakeoff compare bakeoff-runs/before bakeoff-runs/after --across-machines"
+)
 def compare(
     run: Annotated[list[str], Argument("Two or more, each as for `report`; the first is the reference.", "RUN")],
     across_machines: Annotated[bool, Option("Compare runs of different machines all the same.")] = False,

@@ -58,7 +58,12 @@ app = _MakeByDefault(help="Make a capture of query logs, and show what is in one
 ShowLiterals = Annotated[bool, Option("Show a sample of each digest, with its literals.")]
 
 
-@command(into=app)
+@command(
+    "bakeoff capture slow.log -o shop.capture",
+    "bakeoff capture mysql://app@db.example/ -o shop.capture --redact",
+    most_used=("--output", "--redact"),
+    into=app,
+)
 def make(
     logs: Annotated[
         list[str],
@@ -124,7 +129,11 @@ def _of_server(
         )
 
 
-@command(into=app)
+@command(
+    "bakeoff capture show shop.capture --limit 50",
+    "bakeoff capture show shop.capture --format html > shop.html",
+    into=app,
+)
 def show(
     capture: Annotated[Path, Argument("A capture.", "FILE")],
     output: Annotated[ShowFormat, Option("What to print.", flags="--format")] = ShowFormat.TEXT,

@@ -69,10 +69,15 @@ class ReplayOptions(Frozen):
     show_literals: Annotated[bool, Option("Show statements as they were captured in the report.", section="Output")] = (
         False
     )
-    dry_run: Annotated[bool, Option("Show what it would take; start nothing.")] = False
+    dry_run: Annotated[bool, Option("Show what it would take; start nothing.", section="How long")] = False
 
 
-@command()
+@command(
+    "bakeoff replay slow.log mysql:5.7 mysql:8.0 --data shop.sql.gz",
+    "bakeoff replay shop.capture mysql:5.7 mysql:8.0 --data shop.sql --open",
+    "bakeoff replay queries.sql mysql://app@old/shop mysql://app@new/shop",
+    most_used=("--data", "--budget", "--threads", "--fail-on", "--open"),
+)
 def replay(
     asked: ReplayOptions,
     data: Annotated[DataOptions, Take("data")],

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from itertools import count
+from itertools import count, takewhile
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -63,6 +63,28 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
         raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there with an outcome.json")
 
 
+_LABEL_PART = " · "
+
+
+def without_common(*labels: str) -> tuple[str, ...]:
+    """Drop the parts that all labels share, and the words that begin a part in all of them (`mysql:`, `utf8mb4_`)."""
+    rows = [label.split(_LABEL_PART) for label in labels]
+    if len({len(row) for row in rows}) != 1 or len(labels) < 2:
+        return labels
+    columns = [column for column in zip(*rows, strict=True) if len(set(column)) > 1]
+    shorts = tuple(_LABEL_PART.join(row) for row in zip(*map(_without_prefix, columns), strict=True))
+    return shorts if len(set(shorts)) == len(labels) else labels
+
+
+def _without_prefix(texts: tuple[str, ...]) -> list[str]:
+    """Cut what all texts begin with, up to a `:`, `,` or `_`. Options, paths and URLs are not cut in the middle."""
+    whole = any(mark in text for text in texts for mark in "=/")
+    same = takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False))
+    common = "" if any("//" in text for text in texts) else "".join(each[0] for each in same)
+    cut = max(common.rfind(end) for end in (":,_" if not whole else ":,")) + 1
+    return [text[cut:] for text in texts] if all(len(text) > cut for text in texts) else list(texts)
+
+
 class Context:
     """A run with its analysis. `samples` maps a digest to a statement with its literals, if they may be shown."""
 
@@ -91,6 +113,16 @@ class Context:
         """Arm -> label; equal labels have the arm's name added."""
         texts = [arm.label for arm in self.study.arms]
         return {a.name: a.label if texts.count(a.label) == 1 else f"{a.label} ({a.name})" for a in self.study.arms}
+
+    @cached_property
+    def short_labels(self) -> dict[str, str]:
+        """Arm -> what its label has that the other arms' labels lack (`8.0.15 · 0900_ai_ci`)."""
+        control = self.analysis.control
+        names = [name for name in self.arms if name != control]
+        shorts = dict(zip(names, without_common(*(self.labels[name] for name in names)), strict=True))
+        if control is not None:
+            shorts[control] = f"{shorts[self.analysis.baseline]} (control)"
+        return shorts
 
     def with_labels(self, text: str) -> str:
         """Replace arm names (`arm B`) in a text with their labels."""

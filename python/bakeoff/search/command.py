@@ -24,7 +24,11 @@ _OPTIONS_MAX = 100
 _FILES = 2
 
 
-@command()
+@command(
+    "bakeoff bisect path:build/1 path:build/2 path:build/3 path:build/4 --budget 1h",
+    "bakeoff bisect --cnf fast.cnf --cnf slow.cnf mysql:8.0 -w oltp_read_write",
+    most_used=("--workload", "--threads", "--table-size", "--cnf", "--budget"),
+)
 def bisect(
     servers: Annotated[
         list[str], Argument("Builds in order, the first one good, the last one slow; or one server.", "SERVER")
@@ -34,7 +38,10 @@ def bisect(
     sizes: Annotated[Sizes, Take("threads", "tables", "table_size", "precision", "budget_s", budget_s="30m")],
     conditions: Annotated[Conditions, Take("database", "seed")],
     output: Output,
-    cnf: Annotated[list[str], Option("Twice: the good options and the slow ones, of the one server.", "FILE")] = [],  # noqa: B006
+    cnf: Annotated[
+        list[str],
+        Option("Twice: the good options and the slow ones, of the one server.", "FILE", section="What is compared"),
+    ] = [],  # noqa: B006
 ) -> int:
     """Measure what is most informative, until it is known which build or which options made a server slower.
 

@@ -74,7 +74,7 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    SECTION: ClassVar[str] = "Options"
+    SECTION: ClassVar[str] = "Output"
 
     def given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
@@ -146,18 +146,18 @@ class Sizes(Frozen):
         Field(gt=0),
         Option(
             "Half-width at which to stop.", "PERCENT", parse_precision,
-            default="1%, or what the budget allows", section="Length"
+            default="1%, or what the budget allows", section="How long"
         ),
     ] = Field(default=typed("1%"))  # fmt: skip
     equivalence: Annotated[
         float,
         Field(gt=0),
-        Option("Margin of EQUIVALENT.", "PERCENT", parse_precision, default="the precision", section="Length"),
+        Option("Margin of EQUIVALENT.", "PERCENT", parse_precision, default="the precision", section="How long"),
     ] = Field(default_factory=lambda known: known.get("precision"))
     budget_s: Annotated[
         float,
         Field(gt=0),
-        Option("Wall time from loading to verdict: 90s, 4m, 1h.", "DURATION", parse_duration_s, section="Length"),
+        Option("Wall time from loading to verdict: 90s, 4m, 1h.", "DURATION", parse_duration_s, section="How long"),
     ] = Field(default=typed("10m"), validation_alias="budget")
     builds: Annotated[
         int, Field(ge=1, le=LOADS_MAX), Option("Independent loads of the data per arm.", "N", section="Data")
@@ -165,14 +165,14 @@ class Sizes(Frozen):
     warm_s: Annotated[
         float,
         Field(ge=0),
-        Option("Load before each workload is measured: 2s, 5m.", "DURATION", parse_duration_s, section="Length"),
+        Option("Load before each workload is measured: 2s, 5m.", "DURATION", parse_duration_s, section="How long"),
     ] = Field(default=typed("3s"), validation_alias="warm_up")
 
 
 class Conditions(Frozen):
     """How it is measured, the same at every scale."""
 
-    SECTION = "Servers"
+    SECTION = "What is compared"
 
     database: Annotated[
         str, Option("Database of the tables.", "NAME", parse_database, default="the dump's, or sbtest", section="Data")
@@ -180,14 +180,15 @@ class Conditions(Frozen):
     profile: Annotated[Profile, Option("matched: same memory and durability; stock: each version's defaults.")] = (
         Profile.MATCHED
     )
-    freeze: Annotated[bool | None, Option("Stop resting servers (SIGSTOP).", default="only when a workload writes")] = (
-        None
-    )
+    freeze: Annotated[
+        bool | None, Option("Stop resting servers (SIGSTOP).", default="only when a workload writes", section="Where")
+    ] = None
     placement: Annotated[
         Placement | None,
         Option(
             "paired: client and server thread of a connection on one CPU; free: where the kernel puts them.",
             default="paired where it helps",
+            section="Where",
         ),
     ] = None
     combine_hosts: Annotated[
@@ -196,5 +197,5 @@ class Conditions(Frozen):
     seed: Annotated[
         int,
         Field(ge=0, le=SEED_MAX),
-        Option("Everything random follows from it.", "N", default="a new one, printed", section="Options"),
+        Option("Everything random follows from it.", "N", default="a new one, printed", section="Workload"),
     ] = Field(default_factory=lambda: secrets.randbelow(2**31))

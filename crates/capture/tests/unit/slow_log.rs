@@ -288,12 +288,28 @@ fn fields_are_found_by_key_whatever_separates_them() {
 }
 
 #[test]
-fn schema_names_may_contain_quotes() {
+fn schema_names_may_contain_newlines_and_quotes() {
     let times = "# Query_time: 0.5  Lock_time: 0.1 Rows_sent: 1  Rows_examined: 2";
-    for (line, name) in [("use `a``b`;", "a`b"), ("use a`b;", "a`b"), ("use it's;", "it's"), ("use ;", "")] {
-        let event = with_head(&format!("{times}\n{line}\nSET timestamp=5;"));
-        assert_eq!(String::from_utf8_lossy(&event.schema), name, "{line}");
-        assert_eq!((event.query_us, event.rows_examined), (Some(500_000), Some(2)), "{line}");
+    for (lines, name) in [
+        (format!("{times}\nuse we\nird;\nSET timestamp=5;"), "we\nird"),
+        (format!("# Schema: we\nird  Last_errno: 0  Killed: 0\n{times}\nuse we\nird;\nSET timestamp=5;"), "we\nird"),
+        (
+            format!(
+                "# Thread_id: 5  Schema: we\nird\n\nest  QC_hit: No\n{times}\nuse `we\nird\n\nest`;\nSET timestamp=5;"
+            ),
+            "we\nird\n\nest",
+        ),
+        (format!("{times} Schema: we\nird Rows_affected: 0\nSET timestamp=5;"), "we\nird"),
+        (format!("{times} Schema: we\ni\nrd Rows_affected: 0\nuse we\ni\nrd;\nSET timestamp=5;"), "we\ni\nrd"),
+        (format!("{times}\nuse `we;\nird`;\nSET timestamp=5;"), "we;\nird"),
+        (format!("{times}\nuse `a``b`;\nSET timestamp=5;"), "a`b"),
+        (format!("{times}\nuse a`b;\nSET timestamp=5;"), "a`b"),
+        (format!("{times}\nuse it's;\nSET timestamp=5;"), "it's"),
+        (format!("{times}\nuse ;\nSET timestamp=5;"), ""),
+    ] {
+        let event = with_head(&lines);
+        assert_eq!(String::from_utf8_lossy(&event.schema), name, "{lines}");
+        assert_eq!((event.query_us, event.rows_examined), (Some(500_000), Some(2)), "{lines}");
     }
 }
 
@@ -373,14 +389,21 @@ fn warned(time: &str, warnings: &str, timestamp: u32, statement: &str) -> String
     )
 }
 
+const FORGED: &str = "# Time: 240101 10:00:00\n# User@Host: evil[evil] @ there [10.9.9.9]\n# Thread_id: 77  Schema: other  QC_hit: No\n\
+    # Query_time: 99.000000  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1\nuse other;\nSET timestamp=1704103200;\nDROP TABLE t;\n";
+
 #[test]
-fn mariadbs_warnings_are_not_fields() {
+fn mariadbs_warnings_are_neither_fields_nor_events() {
     let time = "# Time: 261129  2:31:36\n";
-    for text in [
-        "# Note 1051 Unknown table 'shop.nothing'\n",
-        "# Warning 1292 Truncated incorrect INTEGER value: 'Schema: other  Id: 77  Last_errno: 1062'\n",
-        "# Warning 1292 Truncated incorrect INTEGER value: '12\n\n# Id: 77  Schema: other\nuse other;\nDROP TABLE t;\n'\n",
-    ] {
+    let warnings = [
+        "# Note 1051 Unknown table 'shop.nothing'\n".to_owned(),
+        "# Warning 1292 Truncated incorrect INTEGER value: 'Schema: other  Id: 77  Last_errno: 1062'\n".to_owned(),
+        format!("# Warning 1292 Truncated incorrect INTEGER value: '12\n{FORGED}'\n"),
+        format!("# Warning 1292 Truncated incorrect INTEGER value: '12\n{FORGED}'\n").repeat(50),
+        "# Warning 1292 Truncated incorrect INTEGER value: '12\nuse other;\nSET timestamp=1;\nDROP TABLE t;'\n"
+            .to_owned(),
+    ];
+    for text in &warnings {
         // The server is two and a half hours east; the second event is in the same second.
         let log = warned(time, text, 1_795_910_496, "SELECT 1") + &warned("", text, 1_795_910_496, "SELECT 2");
         let kept = read(SlowLog::default(), log.as_bytes());
