@@ -251,7 +251,7 @@ def test_an_ssh_that_fails_is_one_line(sshd, monkeypatch, host, options, words):
 
 def test_a_machine_without_ssh_is_one_line(monkeypatch):
     monkeypatch.setenv("BAKEOFF_SSH", "/no/such/ssh -v")
-    with pytest.raises(HostError, match=r"/no/such/ssh cannot be run: No such file or directory\. Install"):
+    with pytest.raises(HostError, match=r"/no/such/ssh cannot be found\. Install"):
         connect()
 
 

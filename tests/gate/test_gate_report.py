@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from plain_analysis import plain_analysis
+from screens import screen_of
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.errors import ExitCode, ServerError
@@ -64,6 +65,10 @@ def test_every_form_begins_with_the_answer(view_of, effect, begins):
     assert [cell["cell"] for cell in document["gate"]["cells"]] == ["oltp_point_select/4", "oltp_read_only/4"]
     assert len(document["tables"]["gate"]["rows"]) == 2
     assert "## Gate" in render_markdown(view)
+
+
+def test_the_screen_has_the_answer_of_every_comparison(view_of, snapshot):
+    assert screen_of(view_of(SLOWER)) == snapshot
 
 
 def test_a_gate_of_one_comparison_says_so_on_the_page(view_of):

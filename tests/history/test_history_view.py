@@ -63,8 +63,10 @@ def test_it_says_what_changed_when_and_what_was_new_then():
     assert (day, line, first, place) == ("2026-10-21", FIRST, "20abcdef0123", "this one")
     assert change.startswith("slower: −") and with_it == "compiler updated"
     assert "1 of 3 lines changed" in view.sections[0].parts[0].text
-    remarks = [row[2] for row in texts(view, "annotations")]
-    assert remarks == ["compiler updated", "machine replaced", "first machine 2 × EPYC"]
+    charts = [series for panel in view.panels for series in panel.series if series.name == "annotations"]
+    assert [tip.partition(": ")[2] for tip in charts[0].tips] == [
+        "compiler updated", "machine replaced", "first machine 2 × EPYC"
+    ]  # fmt: skip
 
 
 def test_a_line_is_slower_when_its_latency_rises():

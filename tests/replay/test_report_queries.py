@@ -13,6 +13,7 @@ import synthetic
 from axe_playwright_python.sync_playwright import Axe
 from plain_analysis import plain_analysis
 from rich.console import Console
+from screens import screen_of
 from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.replay.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
@@ -257,7 +258,7 @@ def test_every_form_shows_it_and_literals_only_when_asked(run, analysis, view):
     page, text = render_html(view), render_markdown(view)
     out = io.StringIO()
     render_terminal(view, Console(file=out, width=220))
-    assert "calls" in page and "calls" not in out.getvalue()
+    assert "calls" in page and "calls" in out.getvalue()
     for form in (page, text, out.getvalue()):
         assert "Total work 0.9" in form
         assert "c1 FROM orders" in form
@@ -265,6 +266,12 @@ def test_every_form_shows_it_and_literals_only_when_asked(run, analysis, view):
     shown = build_view(run, analysis, samples={SLOWER: SECRET})
     assert "Ann" not in page + text + render_json(view) + render_csv(view)
     assert "Ann &lt;b&gt;" in render_html(shown)
+
+
+def test_the_screen_names_the_queries_that_lose_most(view, snapshot):
+    screen = screen_of(view)
+    assert re.search(r"^\+\d\.\d% time, 0\.77\d*× \(.*SLOWER: SELECT c1 FROM", screen, re.MULTILINE)
+    assert screen == snapshot
 
 
 def test_answers_after_which_data_may_differ_say_so():

@@ -279,7 +279,7 @@ def make_run(
                     "arm": arm.name,
                     "build": build,
                     "rows": 400_000,
-                    "started_at": f"2026-11-20T{place:02}:{build:02}:00Z",
+                    "started_at": f"2026-11-20T{place % 24:02}:{build:02}:00Z",
                     "seconds": 9.5 + build,
                     "data_bytes": {"sbtest": 96_000_000 if arm.name != "B" else 72_000_000},
                     "index_bytes": {"sbtest": 12_000_000},

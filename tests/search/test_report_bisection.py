@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+from screens import screen_of
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_html, render_json
@@ -62,6 +63,11 @@ def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
     assert list(published_charts(view)) == ["time-0"], "no chart of verdicts"
     document = json.loads(render_json(view))
     assert document["bisection"]["named"] == ["build C"] and "gate" not in document
+
+
+def test_the_screen_has_the_builds(tmp_path, snapshot):
+    view = built(tmp_path, of_builds(), {"C": math.log(0.9), "D": math.log(0.9)})
+    assert screen_of(view) == snapshot
 
 
 def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path):

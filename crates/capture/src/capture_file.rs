@@ -219,7 +219,7 @@ fn not_a_capture(path: &Path) -> Error {
 }
 
 pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error> {
-    let file = File::open(path).map_err(Error::open(path))?;
+    let file = File::open(path).map_err(Error::io(path, "opened"))?;
     // The totals are in the next frame.
     let decoder = zstd::Decoder::new(file).map_err(|error| damaged(path, error))?.single_frame();
     let mut lines = BufReader::with_capacity(1 << 20, decoder);

@@ -83,7 +83,6 @@ pub fn effect(sql: &[u8]) -> Effect {
     }
 }
 
-/// Returns the schema of `USE name`.
 pub fn used_schema(sql: &[u8], dialect: Dialect) -> Option<Cow<'_, [u8]>> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "USE") {

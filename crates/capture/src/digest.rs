@@ -48,7 +48,7 @@ impl Digester {
         let mut lexer = Lexer::in_dialect(sql, dialect);
         let mut after_symbol: Id = NONE;
         loop {
-            let in_hint = lexer.in_hint();
+            let in_hint = lexer.in_hint;
             let Some(token) = lexer.next() else { break };
             if token.kind == Kind::Comment {
                 watch.comment(&sql[token.start..token.end]);

@@ -251,8 +251,7 @@ pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000)?.checked_add(micros.into())
 }
 
-/// Whether a statement is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. These are not replayed: logs have the executed
-/// statement as a separate event.
+/// Whether this is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. Logs have the statement that it runs as another event.
 pub(crate) fn handles_prepared(sql: &[u8]) -> bool {
     let mut tokens = code_tokens(sql);
     let Some(first) = tokens.next() else { return false };

@@ -182,8 +182,7 @@ const WITH_BODY: [&str; 5] = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACK
 const WITHOUT_BODY: [&str; 6] = ["TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER"];
 const BEGINNING: usize = 16;
 
-/// Returns the statements of a text. One that may contain others extends to the end of the text. `session` is the state
-/// before the text.
+/// Returns the statements of a text, `session` being the state before it. One that may contain others is the last.
 pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let (mut from, mut beginning) = (0, Vec::new());
@@ -202,7 +201,7 @@ pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
             let statement = sql[from..token.start].trim_ascii();
             if is_word(sql, *first, "SET") {
                 session.set(statement);
-                lexer.set_dialect(ending_texts(&sql[token.end..], session.dialect()));
+                lexer.dialect = ending_texts(&sql[token.end..], session.dialect());
             }
             found.push(statement);
         }

@@ -11,22 +11,16 @@ use liblzma::read::XzDecoder;
 
 const BUFFER: usize = 64 << 10;
 
-/// The byte order mark in UTF-8.
 pub(crate) const MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{}: cannot be opened: {reason}", path.display())]
-    Open { path: PathBuf, reason: String },
-    /// Reading fails, usually because a compressed file is damaged.
-    #[error("{}: cannot be read: {reason}", path.display())]
-    Read { path: PathBuf, reason: String },
+    #[error("{}: cannot be {doing}: {reason}", path.display())]
+    Io { path: PathBuf, doing: &'static str, reason: io::Error },
     #[error("{}: not a slow log, a general log or a file of SQL", path.display())]
     Unknown { path: PathBuf },
     #[error("the logs are empty")]
     Empty,
-    #[error("{}: cannot be written: {reason}", path.display())]
-    Write { path: PathBuf, reason: String },
     #[error("{}: not a capture", path.display())]
     NotACapture { path: PathBuf },
     #[error("{}: {reason}", path.display())]
@@ -34,23 +28,14 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn open(path: &Path) -> impl Fn(io::Error) -> Self {
-        move |error| Self::Open { path: path.to_owned(), reason: error.to_string() }
-    }
-
-    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
-        move |error| Self::Read { path: path.to_owned(), reason: error.to_string() }
+    /// `doing`: `opened`, `read` or `written`.
+    pub(crate) fn io(path: &Path, doing: &'static str) -> impl Fn(io::Error) -> Self {
+        move |reason| Self::Io { path: path.to_owned(), doing, reason }
     }
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct ReadProgress(Arc<AtomicU64>);
-
-impl ReadProgress {
-    pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+/// Bytes read so far, before decompression.
+pub type ReadProgress = Arc<AtomicU64>;
 
 struct Counted<R> {
     inner: R,
@@ -60,7 +45,7 @@ struct Counted<R> {
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.progress.0.fetch_add(count as u64, Ordering::Relaxed);
+        self.progress.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }

@@ -46,11 +46,11 @@ pub struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
     in_version: bool,
-    in_hint: bool,
+    pub(crate) in_hint: bool,
     takes_hint: bool,
     after_at: bool,
     after_dot: bool,
-    dialect: Dialect,
+    pub(crate) dialect: Dialect,
 }
 
 impl<'a> Lexer<'a> {
@@ -66,16 +66,8 @@ impl<'a> Lexer<'a> {
         self.filter(|token| token.kind != Kind::Comment)
     }
 
-    pub fn in_hint(&self) -> bool {
-        self.in_hint
-    }
-
     pub(crate) fn is_within_comment(&self) -> bool {
         self.in_hint || self.in_version
-    }
-
-    pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
-        self.dialect = dialect;
     }
 
     fn peek(&self, ahead: usize) -> u8 {

@@ -54,8 +54,8 @@ pub fn read_logs(
     // The end of a line may be in the next file.
     let mut line = Vec::new();
     for path in paths {
-        let read_error = Error::read(path);
-        let mut input = as_utf8(open(path, progress).map_err(Error::open(path))?).map_err(&read_error)?;
+        let read_error = Error::io(path, "read");
+        let mut input = as_utf8(open(path, progress).map_err(Error::io(path, "opened"))?).map_err(&read_error)?;
         let mut head = Vec::new();
         input.by_ref().take(HEAD).read_to_end(&mut head).map_err(&read_error)?;
         if head.is_empty() {

@@ -35,18 +35,18 @@ pub struct CaptureJob {
 }
 
 pub fn capture(job: &CaptureJob, progress: &ReadProgress) -> Result<Summary, Error> {
-    let cannot_write = |error: io::Error| Error::Write { path: job.output.clone(), reason: error.to_string() };
+    let cannot_write = Error::io(&job.output, "written");
     let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: job.redact };
-    let redactor = if job.redact { Some(Redactor::new().map_err(cannot_write)?) } else { None };
-    let (partial, file) = PartialFile::create(&job.output).map_err(cannot_write)?;
-    let mut recorder = Recorder::new(file, &header, redactor).map_err(cannot_write)?;
+    let redactor = if job.redact { Some(Redactor::new().map_err(&cannot_write)?) } else { None };
+    let (partial, file) = PartialFile::create(&job.output).map_err(&cannot_write)?;
+    let mut recorder = Recorder::new(file, &header, redactor).map_err(&cannot_write)?;
     let formats = read_logs(&job.logs, job.format, progress, &mut recorder);
     let ended = recorder.finish(formats.as_deref().unwrap_or_default());
     if formats?.is_empty() {
         return Err(Error::Empty);
     }
-    let (file, digests, overall) = ended.map_err(cannot_write)?;
-    partial.keep(&file, &job.output).map_err(cannot_write)?;
+    let (file, digests, overall) = ended.map_err(&cannot_write)?;
+    partial.keep(&file, &job.output).map_err(&cannot_write)?;
     Ok(Summary { header, overall, digests })
 }
 

@@ -50,7 +50,7 @@ fn copy(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>, mut write: impl FnMut(T
         out.extend_from_slice(&sql[at..token.start]);
         let text = &sql[token.start..token.end];
         // In a hint `t@b` is a table and its query block.
-        let is_user = !lexer.in_hint() && names_user(sql, token);
+        let is_user = !lexer.in_hint && names_user(sql, token);
         let is_sign = after_user && text == b"@";
         write(token, before, is_user || after_user && !is_sign, out);
         after_user = is_user || is_sign;

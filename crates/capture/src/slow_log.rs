@@ -423,7 +423,6 @@ fn timestamp_us(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Whether a line has the form of one of a head.
 pub(crate) fn is_head_line(line: &[u8]) -> bool {
     is_time_line(line) || is_user_line(line) || is_times_line(line)
 }

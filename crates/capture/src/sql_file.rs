@@ -160,17 +160,16 @@ fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
 /// The longest statement that any server accepts (`max_allowed_packet`).
 const SERVER_MAX: usize = 1 << 30;
 
-/// Calls `see` with every statement of a file of SQL, plain or compressed, until it returns false. `see` may change the
-/// text. A statement is cut if the file ends within it, or if it is longer than any server accepts. `delimiter` ends
-/// statements until the file sets another one. In mydumper's files it is `;` and a newline.
+/// Calls `see` with every statement of a file of SQL until it returns false. A statement is cut if the file ends within
+/// it. `delimiter` ends statements until the file sets another one. In mydumper's files it is `;` and a newline.
 pub fn read_statements(
     path: &Path,
     delimiter: &str,
     progress: &ReadProgress,
     see: &mut dyn FnMut(&mut Event) -> bool,
 ) -> Result<(), Error> {
-    let read_error = Error::read(path);
-    let mut input = BufReader::new(input::open(path, progress).map_err(Error::open(path))?);
+    let read_error = Error::io(path, "read");
+    let mut input = BufReader::new(input::open(path, progress).map_err(Error::io(path, "opened"))?);
     let mut reader = SqlFile { limit: SERVER_MAX, delimiter: delimiter.as_bytes().to_vec(), ..SqlFile::default() };
     let mut sink = Statements { see, ended: false };
     let mut line = Vec::new();

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ fn ended(result: Result<(), Error>) -> ExitCode {
             ExitCode::from(match error {
                 Error::Empty | Error::Capture { .. } => 2,
                 Error::Unknown { .. } | Error::NotACapture { .. } => 4,
-                Error::Open { .. } | Error::Read { .. } | Error::Write { .. } => 3,
+                Error::Io { .. } => 3,
             })
         }
     }
@@ -166,7 +167,7 @@ fn make(job: &CaptureJob) -> Result<Summary, Error> {
     let said = progress.clone();
     let reporter = std::thread::spawn(move || {
         while waiting.recv_timeout(PROGRESS_EVERY) == Err(RecvTimeoutError::Timeout) {
-            let line = json!({"type": "progress", "done": said.bytes(), "total": total});
+            let line = json!({"type": "progress", "done": said.load(Ordering::Relaxed), "total": total});
             let _ = writeln!(io::stderr(), "{line}");
         }
     });

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufReader;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -250,7 +251,7 @@ impl Loading<'_> {
     }
 
     fn report(&mut self) {
-        let read = self.read.bytes();
+        let read = self.read.load(Ordering::Relaxed);
         self.shared.progress.add("bytes", read - self.reported, self.shared.total);
         self.reported = read;
     }

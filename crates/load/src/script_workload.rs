@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use bakeoff_script::host::HostRef;
 use bakeoff_script::random::UniquePlace;
-use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
+use bakeoff_script::{Script, ScriptError, ScriptSource, Settings};
 
 use crate::arm_workers::Workload;
 use crate::connector::{Connector, Rotation};
@@ -37,7 +37,7 @@ impl UniqueReach {
 impl Workload for ScriptWorkload {
     fn coordinate(&self, host: Rc<WorkerHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
         let host = host.for_script();
-        let script = Script::load(&self.source, &self.settings, ThreadRole::Main, host).map_err(failure)?;
+        let script = Script::load(&self.source, &self.settings, 0, host).map_err(failure)?;
         let outcome = script.init().and_then(|()| {
             while_workers_run();
             script.done()
@@ -47,8 +47,8 @@ impl Workload for ScriptWorkload {
     }
 
     fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
-        let role = ThreadRole::Worker(host.thread());
-        let script = Script::load(&self.source, &self.settings, role, host.for_script()).map_err(failure)?;
+        let thread = host.thread();
+        let script = Script::load(&self.source, &self.settings, thread, host.for_script()).map_err(failure)?;
         let outcome = script.thread_init().and_then(|()| script.run()).and_then(|()| script.thread_done());
         self.unique.extend(script.unique_place());
         outcome.map_err(failure)
@@ -83,13 +83,13 @@ impl ScriptCommand {
     }
 
     fn run(&self, context: &WorkerContext) -> Result<(), Failure> {
-        let role = if self.parallel { ThreadRole::Worker(context.thread) } else { ThreadRole::Main };
+        let thread = if self.parallel { context.thread } else { 0 };
         let host = HostRef::without_events(ThreadHost::new(
             Arc::clone(&self.environment),
             Connector::rotating(Arc::clone(&self.rotation), Arc::clone(&context.canceller)),
             Arc::clone(&context.barrier),
         ));
-        Script::load(&self.source, &self.settings, role, host).and_then(|script| script.command(&self.name)).map_err(
+        Script::load(&self.source, &self.settings, thread, host).and_then(|script| script.command(&self.name)).map_err(
             |error| {
                 if context.gate.failure().is_none() {
                     self.environment.command_failed(&error);

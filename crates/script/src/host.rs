@@ -17,11 +17,13 @@ pub enum Value<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementId(pub u32);
 
+/// What a statement counts as, with the number of its [`Counter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
 pub enum QueryClass {
-    Read,
-    Write,
-    Other,
+    Other = 0,
+    Read = 1,
+    Write = 2,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +144,9 @@ pub enum LogLevel {
 pub trait Host {
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError>;
 
-    fn driver(&self, name: &str) -> Result<(), String>;
+    fn driver(&self, name: &str) -> Result<(), String> {
+        known_driver(name)
+    }
 
     /// How long to try to reconnect after an ignored error. There is always one attempt.
     fn reconnect_for(&self) -> Duration;
@@ -172,8 +176,7 @@ pub trait Events {
     /// The event ended. The time since [`Events::event_start`] is its latency.
     fn event_stop(&self, _end: EventEnd) {}
 
-    /// The event failed with an ignored error. Returns true to run it again within the same latency, false if the run
-    /// is over.
+    /// The event failed with an ignored error. Returns whether to run it again within the same latency.
     fn event_restart(&self) -> bool;
 
     fn count_reply(&self, _reply: &Reply) {}
@@ -184,8 +187,7 @@ pub trait Events {
 
     fn counter(&self, counter: Counter) -> u64;
 
-    /// Names an operation that the current event turned out to be, such as `new_order`. Its latency is recorded under
-    /// each name.
+    /// Names an operation that the current event turned out to be (`new_order`). Each has its own latencies.
     fn operation(&self, _name: &str) {}
 
     /// Waits for a keying or thinking time, between two events or within one. It counts towards no latency and ends early with the slice.
@@ -267,10 +269,6 @@ impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         let words = "the script is only being described and cannot connect to a server";
         Err(SqlError { fatal: true, ..SqlError::client(2002, words) })
-    }
-
-    fn driver(&self, name: &str) -> Result<(), String> {
-        known_driver(name)
     }
 
     fn reconnect_for(&self) -> Duration {

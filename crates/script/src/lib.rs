@@ -19,6 +19,6 @@ pub use host::SqlCall;
 pub use options::{IgnoreErrors, OptionDecl, OptionType, OptionValue, Settings};
 pub use random::{RandKind, RandSettings};
 pub use runtime::{CommandDecl, luajit_version};
-pub use script::{Script, ThreadRole, describe};
+pub use script::{Script, describe};
 pub use session::reseed;
 pub use source::{ScriptSource, bundled_names, find, find_on_path};

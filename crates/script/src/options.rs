@@ -81,8 +81,7 @@ impl OptionDecl {
         fit(self.kind, given).ok_or_else(|| self.bad(given, self.kind.expected()))
     }
 
-    /// Like [`Self::fit`], but reads a value as sysbench does: a number ends where its digits end, and anything else is
-    /// 0.
+    /// Like [`Self::fit`], but reads a value as sysbench does: a number ends where its digits end, any other text is 0.
     pub fn fit_as_sysbench(&self, given: &OptionValue) -> Result<OptionValue, ScriptError> {
         let text = match given {
             OptionValue::Bool(true) if self.kind != OptionType::Bool => "",

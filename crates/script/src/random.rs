@@ -3,7 +3,7 @@
 
 mod content;
 
-pub use content::{Content, Encoding, Texts, fill_template, fill_varied, push_digit_groups, push_row};
+pub use content::{Content, Texts, fill_template, fill_varied, push_digit_groups, push_row};
 
 /// What a stream is for. Streams of different kinds never coincide, whatever their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,8 +17,7 @@ pub enum StreamKind {
     Text = 5,
 }
 
-/// xoroshiro128+ 1.0 (Blackman and Vigna 2018), sysbench's generator. Its lowest bit is the weakest, so the high bits
-/// are used.
+/// xoroshiro128+ 1.0 (Blackman and Vigna 2018), sysbench's generator. Use the high bits: the lowest one is weak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generator {
     state: [u64; 2],
@@ -257,8 +256,7 @@ fn at_share(low: u32, width: u64, share: f64) -> u32 {
     low + ((width as f64 * share) as u64).min(width - 1) as u32
 }
 
-/// Ranks 1..=count with probability proportional to rank^-exponent, by rejection-inversion (Hörmann and Derflinger
-/// 1996).
+/// Ranks with probability proportional to rank^-exponent, by rejection-inversion (Hörmann and Derflinger 1996).
 #[derive(Debug, Clone)]
 pub struct Zipfian {
     count: u64,

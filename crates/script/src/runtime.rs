@@ -57,7 +57,6 @@ pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32)
     Ok(lua)
 }
 
-/// The built-in LuaJIT: `LuaJIT 2.1.1767980792`.
 pub fn luajit_version() -> String {
     let version = || Lua::new().globals().get::<Table>("jit")?.get("version");
     version().unwrap_or_else(|_: mlua::Error| "LuaJIT 2.1".to_owned())

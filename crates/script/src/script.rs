@@ -5,30 +5,13 @@ use std::rc::Rc;
 
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, Table, Value};
 
-use crate::error::{ScriptError, nearest, split_place};
+use crate::error::{ScriptError, nearest, place_of};
 use crate::host::{HostRef, NullHost};
 use crate::options::{OptionDecl, OptionType, OptionValue, Settings, general_names, general_values};
 use crate::random::UniquePlace;
 use crate::runtime::{self, CommandDecl, DebugInfo, load_chunk};
 use crate::session::ScriptSession;
 use crate::source::ScriptSource;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ThreadRole {
-    Main,
-    Worker(u32),
-    Report,
-}
-
-impl ThreadRole {
-    pub fn thread_id(self, threads: u32) -> u32 {
-        match self {
-            Self::Main => 0,
-            Self::Worker(number) => number,
-            Self::Report => threads,
-        }
-    }
-}
 
 /// A script in its own Lua state. Whatever touches the state enters the session first, because any allocation may run
 /// Lua's finalisers, which call C symbols.
@@ -50,18 +33,18 @@ impl Drop for Script {
 
 /// Loads a script to ask what it declares. It cannot connect to a server.
 pub fn describe(source: &ScriptSource) -> Result<Script, ScriptError> {
-    Script::load(source, &Settings::default(), ThreadRole::Main, HostRef::without_events(Rc::new(NullHost)))
+    Script::load(source, &Settings::default(), 0, HostRef::without_events(Rc::new(NullHost)))
 }
 
 impl Script {
+    /// Loads a script for a thread: 0 for the main state too, and `settings.threads` for one that only reports.
     pub fn load(
         source: &ScriptSource,
         settings: &Settings,
-        role: ThreadRole,
+        thread: u32,
         host: impl Into<HostRef>,
     ) -> Result<Self, ScriptError> {
         std::hint::black_box(crate::symbols::ALL);
-        let thread = role.thread_id(settings.threads);
         let session = ScriptSession::new(settings, thread, host.into());
         let mut script = Self { name: source.name.clone(), thread, commands: Vec::new(), session, lua: None };
         let _entered = script.session.enter();
@@ -200,13 +183,13 @@ impl Script {
             self.session.survived();
             return Ok(());
         };
-        let (place, message) = split_place(&message.to_string_lossy());
+        let message = message.to_string_lossy();
         // An error that the last failed statement raised is that statement's.
         Err(match self.session.take_failure().filter(|_| of_statement) {
-            Some((call, error, query)) => ScriptError::Sql { place, call, error, query },
+            Some((call, error)) => ScriptError::Sql { place: place_of(&message).to_owned(), call, error },
             None => {
                 let traceback = traceback.map(|text| text.to_string_lossy()).unwrap_or_default();
-                ScriptError::Lua { place, message, traceback }
+                ScriptError::Lua { message, traceback }
             }
         })
     }

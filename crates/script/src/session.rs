@@ -22,8 +22,6 @@ pub(crate) struct Random {
     pub(crate) unique: Unique,
 }
 
-type FailedStatement = (SqlCall, SqlError, Box<str>);
-
 pub(crate) struct ScriptSession {
     pub(crate) host: Rc<dyn Host>,
     pub(crate) events: Rc<dyn Events>,
@@ -33,7 +31,7 @@ pub(crate) struct ScriptSession {
     pub(crate) driver: SqlDriver,
     pub(crate) connections: ConnectionPool,
     pub(crate) declared: OnceCell<Vec<OptionDecl>>,
-    failure: RefCell<Option<FailedStatement>>,
+    failure: RefCell<Option<(SqlCall, SqlError)>>,
     undecided: Cell<bool>,
     /// The first panic of the host under Lua. It is resumed when Lua has returned.
     pub(crate) panic: RefCell<Option<Box<dyn Any + Send>>>,
@@ -70,23 +68,22 @@ impl ScriptSession {
         self.panic.borrow().is_some()
     }
 
-    pub(crate) fn failed(&self, error: &SqlError, query: &[u8], call: SqlCall) {
+    pub(crate) fn failed(&self, error: &SqlError, call: SqlCall) {
         self.survived();
-        let shown = String::from_utf8_lossy(&query[..query.len().min(1000)]);
-        *self.failure.borrow_mut() = Some((call, error.clone(), shown.into()));
+        *self.failure.borrow_mut() = Some((call, error.clone()));
         self.undecided.set(true);
     }
 
     #[inline]
     pub(crate) fn survived(&self) {
         if self.undecided.replace(false)
-            && let Some((_, error, _)) = self.failure.borrow().as_ref()
+            && let Some((_, error)) = self.failure.borrow().as_ref()
         {
             self.events.count_error(error.code);
         }
     }
 
-    pub(crate) fn take_failure(&self) -> Option<FailedStatement> {
+    pub(crate) fn take_failure(&self) -> Option<(SqlCall, SqlError)> {
         self.undecided.set(false);
         self.failure.borrow_mut().take()
     }

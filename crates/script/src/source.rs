@@ -57,8 +57,7 @@ impl ScriptSource {
     }
 }
 
-/// Finds a bundled workload by name, or a file by path. `-` is standard input. A bundled name wins over a file. Pipes
-/// are not accepted, because a script is read more than once.
+/// Finds a bundled workload, then a file. `-` is standard input. Pipes are refused: a script is read more than once.
 pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
     if name == "-" {
         return ScriptSource::stdin();
@@ -86,7 +85,7 @@ pub fn find_on_path(name: &str) -> Result<ScriptSource, ScriptError> {
 }
 
 fn unreadable(name: &str, error: &io::Error) -> ScriptError {
-    ScriptError::Lua { place: None, message: format!("{name} cannot be read: {error}"), traceback: String::new() }
+    ScriptError::Lua { message: format!("{name} cannot be read: {error}"), traceback: String::new() }
 }
 
 fn not_found(name: &str) -> ScriptError {

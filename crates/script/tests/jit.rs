@@ -15,7 +15,7 @@ use bakeoff_script::host::{
     ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, QueryClass, Reply, SqlError, StatementId,
     Value, known_driver,
 };
-use bakeoff_script::{Script, ScriptSource, SqlCall, ThreadRole};
+use bakeoff_script::{Script, ScriptSource, SqlCall};
 use world::{OLTP, settings};
 
 const EVENTS: u64 = if cfg!(debug_assertions) { 40_000 } else { 400_000 };
@@ -176,8 +176,7 @@ fn main() {
         let host = Rc::new(Instantly::default());
         host.left.set(EVENTS + 1);
         let source = ScriptSource::inline("watched.lua", &format!("require('{name}')\n{WATCH}"));
-        let script =
-            Script::load(&source, &settings(&[]), ThreadRole::Worker(0), host.clone()).expect("the script loads");
+        let script = Script::load(&source, &settings(&[]), 0, host.clone()).expect("the script loads");
         script.thread_init().expect("thread_init");
         let start = Instant::now();
         script.run().expect("run");

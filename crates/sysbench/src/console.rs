@@ -89,9 +89,8 @@ impl Console {
         if let ScriptError::Sql { place, call, error: SqlError { code: errno, sqlstate, message, .. }, .. } = error {
             let known = as_client_library(*errno);
             let (sqlstate, message) = known.map_or((sqlstate.as_str(), message.as_str()), |known| ("HY000", known));
-            let place = place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
             words = match call.message() {
-                Some(raised) => place + raised,
+                Some(raised) => format!("{place}{raised}"),
                 None => format!("{place}SQL error, errno = {errno}, state = '{sqlstate}': {message}"),
             };
         }

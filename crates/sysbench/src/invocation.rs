@@ -10,8 +10,7 @@ use bakeoff_load::machine::ending::{SignalEnd, undo_when_ended};
 use bakeoff_load::worker_pool::allow_many_files;
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{
-    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe, find_on_path,
-    luajit_version,
+    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, describe, find_on_path, luajit_version,
 };
 use serde_json::{Map, Value, json};
 
@@ -204,7 +203,7 @@ impl Invocation<'_> {
         apply_luajit_command(&mut source, self.line.text("luajit_cmd"))?;
         let session = SysbenchSession::new(&self.console, &mysql, self.line.is_on("mysql_dry_run"))?;
         let test = ScriptTest { settings: self.settings(&source, &mysql)?, source };
-        let main = test.load(ThreadRole::Main, session.command_host()).map_err(|error| self.not_loaded(error))?;
+        let main = test.load(0, session.command_host()).map_err(|error| self.not_loaded(error))?;
         let is_stdin = name == "-";
         if let Some((name, value)) = self.line.bad_flag.as_ref().filter(|_| !is_stdin) {
             return Err(unknown_option(name, Some(value)));

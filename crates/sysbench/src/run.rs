@@ -14,12 +14,12 @@ use bakeoff_metrics::{LatencyHistogram, now_ns, seconds};
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
 
-use crate::report::final_block::{Heading, block};
+use crate::report::final_block::block;
 use crate::report::machine_readable::OutputFile;
 use crate::report::reporter::{CUMULATIVE, Reporter};
-use crate::report::{cumulative_statistics, histogram, of_thread, operations};
+use crate::report::{histogram, latency_statistics, of_thread, operations, statistics};
 use crate::run_options::RunOptions;
-use crate::session::{IdleConnections, SysbenchSession};
+use crate::session::SysbenchSession;
 use crate::stats::{Delta, Snapshot, Span, Stats};
 use crate::test::{Ending, Outcome, Run, Test, Worker};
 
@@ -54,8 +54,7 @@ impl Run {
     fn measure(&self, main: Option<&Script>, hdr_log: Option<OutputFile>) -> Result<Outcome, Ending> {
         let (options, stats) = (&self.options, &self.stats);
         // Held until the run has ended.
-        let _idle =
-            IdleConnections::open(&self.session, options.idle_connections).map_err(|words| self.fatal(&words))?;
+        let _idle = self.session.idle_connections(options.idle_connections).map_err(|words| self.fatal(&words))?;
         let pairing = self.pairing();
         let workers = self.start_workers(pairing.clone());
         self.wait_until_ready(&workers)?;
@@ -108,9 +107,7 @@ impl Run {
     fn start_workers(&self, pairing: Option<Arc<Pairing>>) -> WorkerPool {
         let options = PoolOptions { name: "sb", threads: self.options.threads, stack_bytes: self.options.stack_bytes };
         let worker = Worker {
-            test: Arc::clone(&self.test),
-            session: Arc::clone(&self.session),
-            stats: Arc::clone(&self.stats),
+            run: self.clone(),
             pairing,
             events_left: self.options.events.map(|events| Arc::new(AtomicU64::new(events))),
             loading: Semaphore::for_cpus(),
@@ -244,7 +241,7 @@ impl Run {
         match hook {
             Some(script) => self.call_hook(script, CUMULATIVE, numbers, &[]),
             None => {
-                let heading = Heading::of(&self.test, self.session.server().is_some());
+                let heading = (&*self.test, self.session.server().is_some());
                 self.session.console.notice(&block(delta, at_s, heading, options.dialect, &options.percentiles));
             }
         }
@@ -269,7 +266,8 @@ impl Run {
             console.notice(&histogram(&delta));
         }
         let total_s = seconds(end_ns.saturating_sub(count_from_ns));
-        let numbers = cumulative_statistics(&delta, total_s, options.percentiles.first(), 0);
+        let mut numbers = statistics(&delta, total_s, options.percentiles.first(), 0);
+        numbers.extend(latency_statistics(delta.events()));
         let hook = main.filter(|script| script.has_hook(CUMULATIVE));
         self.report_in_full(hook, &delta, total_s, &numbers);
         if hook.is_some() {

@@ -1,14 +1,11 @@
 //! Where the connections of a run come from, and where its messages go.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use bakeoff_load::connector::{Connector, Rotation};
-use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::host::{Environment, ThreadHost};
-use bakeoff_load::net::{ConnectionCanceller, Endpoint, ServerAddress, ServerFacts};
-use bakeoff_load::start_gate::{Barrier, WaitError};
-use bakeoff_load::worker_pool::{PoolOptions, WorkerPool};
+use bakeoff_load::net::{Client, ConnectionCanceller, Endpoint, ServerAddress, ServerFacts};
+use bakeoff_load::start_gate::Barrier;
 use bakeoff_script::host::{
     ConnectTarget, Connection, HostRef, LogLevel, QueryClass, Reply, SqlError, StatementId, Value, known_driver,
 };
@@ -54,6 +51,15 @@ impl SysbenchSession {
         let environment = Arc::clone(self) as Arc<dyn Environment>;
         let host = ThreadHost::new(environment, self.connector(Arc::default()), Arc::new(Barrier::new(1)));
         HostRef::without_events(host)
+    }
+
+    /// Opens `--idle-connections`, distributed over the servers like all others.
+    pub(crate) fn idle_connections(&self, count: u32) -> Result<Vec<Client>, String> {
+        let count = if self.dry_run { 0 } else { count };
+        let connector = self.connector(Arc::default());
+        let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));
+        let words = |error: SqlError| format!("idle connections: error {}: {}", error.code, error.message);
+        (0..count).map(connect).collect::<Result<_, _>>().map_err(words)
     }
 
     fn report_refusal(&self, address: &ServerAddress, error: &SqlError) {
@@ -166,45 +172,5 @@ impl Connection for DryRun {
 
     fn charset(&self) -> (&str, &str) {
         ("", "")
-    }
-}
-
-/// `--idle-connections`: connections that a few threads hold open and idle until this is dropped.
-pub(crate) struct IdleConnections(WorkerPool);
-
-impl IdleConnections {
-    const HOLDERS: u32 = 16;
-    const LIMIT: Duration = Duration::from_secs(3600);
-
-    /// Opens `count` connections, distributed over the servers like all others. Fails with the first that could not be opened.
-    pub(crate) fn open(session: &Arc<SysbenchSession>, count: u32) -> Result<Self, String> {
-        let count = if session.dry_run { 0 } else { count };
-        let threads = Self::HOLDERS.min(count);
-        let session = Arc::clone(session);
-        let options = PoolOptions { name: "sb-idle", threads, stack_bytes: 256 * 1024 };
-        let idle = Self(WorkerPool::start(options, move |context| {
-            let connector = session.connector(Arc::default());
-            let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));
-            let share = count / threads + u32::from(context.thread < count % threads);
-            let clients: Vec<_> = (0..share).map(connect).collect::<Result<_, SqlError>>().map_err(|error| {
-                let words = format!("idle connections: error {}: {}", error.code, error.message);
-                Failure::new(Code::ConnectFailed, words)
-            })?;
-            context.gate.rest(0);
-            drop(clients);
-            Ok(())
-        }));
-        match idle.0.gate().wait_all_resting(Self::LIMIT) {
-            Ok(_) => Ok(idle),
-            Err(WaitError::Failed(failure)) => Err(failure.message),
-            Err(WaitError::TimedOut { .. }) => Err("idle connections: not opened within an hour".to_owned()),
-        }
-    }
-}
-
-impl Drop for IdleConnections {
-    fn drop(&mut self) {
-        self.0.gate().close();
-        self.0.gate().wait_all_gone(Self::LIMIT);
     }
 }

@@ -12,7 +12,7 @@ use bakeoff_load::start_gate::Semaphore;
 use bakeoff_load::worker_pool::{PoolOptions, WorkerContext};
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Events as _, Host as _, HostRef, LogLevel};
-use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
+use bakeoff_script::{Script, ScriptError, ScriptSource, Settings};
 use serde_json::Value;
 
 use crate::run_options::RunOptions;
@@ -46,9 +46,7 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) struct Worker {
-    pub(crate) test: Arc<Test>,
-    pub(crate) session: Arc<SysbenchSession>,
-    pub(crate) stats: Arc<Stats>,
+    pub(crate) run: Run,
     pub(crate) pairing: Option<Arc<Pairing>>,
     /// `--events`: counted events that may still begin. None for no limit.
     pub(crate) events_left: Option<Arc<AtomicU64>>,
@@ -59,7 +57,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
-        let (Self { test, session, stats, .. }, thread) = (self, context.thread);
+        let (Run { test, session, stats, .. }, thread) = (&self.run, context.thread);
         let console = &session.console;
         console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
         let connector = session.connector(Arc::clone(&context.canceller));
@@ -83,9 +81,9 @@ impl Worker {
     fn run_events(&self, host: &WorkerHost, events: impl FnOnce() -> Result<(), Failure>) -> Result<bool, Failure> {
         let begins = host.rest();
         if begins {
-            self.stats.arrive();
+            self.run.stats.arrive();
             events()?;
-            self.stats.depart(now_ns());
+            self.run.stats.depart(now_ns());
         }
         Ok(begins)
     }
@@ -111,8 +109,7 @@ impl Test {
         seconds.is_some_and(|parsed| parsed != Ok(0.0))
     }
 
-    /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all
-    /// workers has been reported.
+    /// Runs one worker. When it returns, the first failure of all workers has been reported.
     fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
         let max_prime = match self {
             Self::Script(test) => return test.work(worker, host),
@@ -131,12 +128,12 @@ impl Test {
 }
 
 impl ScriptTest {
-    pub(crate) fn load(&self, role: ThreadRole, host: HostRef) -> Result<Script, ScriptError> {
-        Script::load(&self.source, &self.settings, role, host)
+    pub(crate) fn load(&self, thread: u32, host: HostRef) -> Result<Script, ScriptError> {
+        Script::load(&self.source, &self.settings, thread, host)
     }
 
     fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
-        let console = &worker.session.console;
+        let console = &worker.run.session.console;
         let reported = |function: &'static str| {
             move |error: ScriptError| {
                 // After the gate has closed, it fails because its connection was cut, or after another was reported.
@@ -146,8 +143,7 @@ impl ScriptTest {
                 failure(error)
             }
         };
-        let role = ThreadRole::Worker(host.thread());
-        let load = || self.load(role, Rc::clone(host).for_script());
+        let load = || self.load(host.thread(), Rc::clone(host).for_script());
         let script = worker.loading.pass(load).map_err(reported(""))?;
         script.thread_init().map_err(reported("thread_init"))?;
         console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread()));

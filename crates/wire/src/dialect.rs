@@ -19,8 +19,7 @@ pub enum Opaque {
     LineComment,
 }
 
-/// Returns what begins at the start of `sql` and the length of its opening mark, or None if that is code. `/*!50003`
-/// and `/*M!` are code; see [`code_comment`].
+/// Returns what begins at the start of `sql` and the length of its opening mark. None if that is code.
 #[inline]
 pub fn opening(sql: &[u8]) -> Option<(Opaque, usize)> {
     match *sql {
@@ -36,8 +35,7 @@ pub fn opening(sql: &[u8]) -> Option<(Opaque, usize)> {
 /// Versions that no server has: `/*!99999 … */`, and the `/*M!999999\- enable the sandbox mode */` of a dump.
 const NEVER: [&[u8]; 2] = [b"99999", b"999999"];
 
-/// Returns the length of `/*!`, `/*!50003` or `/*M!100616` at the start of `sql`: some server runs what follows as
-/// code.
+/// Returns the length of `/*!`, `/*!50003` or `/*M!100616` at the start of `sql`, after which some server runs code.
 pub fn code_comment(sql: &[u8]) -> Option<usize> {
     let rest = sql.strip_prefix(b"/*")?;
     let rest = rest.strip_prefix(b"M").unwrap_or(rest).strip_prefix(b"!")?;

@@ -171,8 +171,7 @@ impl Login {
         Self { options, state: State::Greeting, sequence: 0 }
     }
 
-    /// Takes the next packet from `input`. Returns how many bytes it used and what to do next. Unused bytes must be
-    /// passed in again, in front of those received later.
+    /// Takes the next packet. Returns how many bytes it used and what to do next. Pass in unused bytes again.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, LoginStep), LoginError> {
         let Some(header) = Header::decode(input) else {
             return Ok((0, LoginStep::Receive));

@@ -37,8 +37,7 @@ pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
     header_at
 }
 
-/// Ends the payload begun at `header_at`, splitting it into several packets if it is too long for one. Returns the next
-/// sequence number.
+/// Ends the payload begun at `header_at`, split into packets if it is long. Returns the next sequence number.
 #[inline]
 pub(crate) fn finish(out: &mut Vec<u8>, header_at: usize, sequence: u8) -> u8 {
     let payload_bytes = out.len() - header_at - HEADER_BYTES;

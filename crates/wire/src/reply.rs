@@ -150,8 +150,7 @@ impl ReplyScanner {
         kind == 0xff || kind == 0xfe && header.payload_bytes < row_bytes
     }
 
-    /// Skips at most `limit` ordinary rows or definitions and returns how many. Stops at the first packet that may be
-    /// anything else.
+    /// Skips at most `limit` ordinary rows or definitions, up to the first packet of another kind. Returns how many.
     #[inline]
     fn skip_at_most(&mut self, bytes: &[u8], limit: u64) -> u64 {
         let mut at = self.at;
@@ -174,8 +173,7 @@ impl ReplyScanner {
         skipped
     }
 
-    /// Drops the rows received so far, to keep a huge result out of memory. Returns the offset and the length to
-    /// remove.
+    /// Drops the rows received so far, which may be huge. Returns the offset and the length to remove.
     pub fn forget_rows(&mut self, received_bytes: usize) -> (usize, usize) {
         if self.phase != Phase::Rows {
             return (self.at, 0);
@@ -211,7 +209,6 @@ impl ReplyScanner {
         }
     }
 
-    /// Interprets a complete packet other than a row.
     #[inline]
     fn read(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if payload.first() == Some(&0xff) {

@@ -32,8 +32,7 @@ impl Template {
         self.parameters_at.len()
     }
 
-    /// Appends the statement with `values` in place of its parameters, one for each. No DOUBLE may be infinite or NaN:
-    /// SQL has no literal for them.
+    /// Appends the statement with a value in place of each parameter. SQL has no literal for infinite DOUBLEs and NaN.
     pub fn render<'a>(&self, values: impl Iterator<Item = Parameter<'a>>, dialect: Dialect, out: &mut Vec<u8>) {
         let mut from = 0;
         for (&at, value) in self.parameters_at.iter().zip(values) {

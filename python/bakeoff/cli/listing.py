@@ -63,7 +63,7 @@ def print_list(kind: Kind, output: Format, *, name: str | None = None, runs: Pat
     if console().is_terminal and kind is Kind.RUNS:
         rows = [_short_run(place, row) for place, row in enumerate(rows)]
     elif console().is_terminal and kind is Kind.SERVERS:
-        rows = [row | {"from": row["from"].partition(":")[0]} for row in rows]
+        rows = [row | {"from": re.sub(r"(debian \w+|\w+).*", r"\1", row["from"])} for row in rows]
     columns = [column for column in rows[0] if column != "options"]
     print_table(columns, [[_cell(row[column]) for column in columns] for row in rows])
 

@@ -19,7 +19,7 @@ from bakeoff.cli.printing import console
 from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
-from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report import build_view, render_html, render_json, render_screen
 from bakeoff.report.context import question_of
 from bakeoff.report.live import live_for
 from bakeoff.report.markdown import objection, publish
@@ -139,7 +139,7 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
     if options.json:
         print(render_json(view))
     else:
-        render_terminal(view, console())
+        render_screen(view, console())
     if options.open_report:
         webbrowser.open(run.path.joinpath("report.html").resolve().as_uri())
 

@@ -1,19 +1,24 @@
 """What a run's explaining epochs found, read once for all sections."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from bakeoff.explain.costs import Explanation, explain
 from bakeoff.explain.off_cpu import OffCpuComparison, compare_off_cpu
 from bakeoff.explain.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile, ProfileComparison, compare_profiles
+from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, PlanDifferences, plan_differences
 from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
 from bakeoff.report.context import Context
 from bakeoff.report.view import Prose
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
+from bakeoff.results.frame import quotients
+from bakeoff.stats.interval import Moments, moments
+from bakeoff.units import shortened
 
 T = TypeVar("T")
-_Profiles = Mapping[int, Profile]
+_VALUE_MAX = 30
 
 
 class Pair(NamedTuple):
@@ -75,16 +80,57 @@ class Explained:
 
     @cached_property
     def profiles(self) -> dict[Pair, ProfileComparison]:
-        return self._compared(PROFILES, compare_profiles)
+        epochs = self._profiles_of(PROFILES)
+        found = {pair: compare_profiles(*sides_of(pair, epochs), self._restarts(pair)) for pair in self.pairs}
+        return {pair: each for pair, each in found.items() if each}
+
+    @cached_property
+    def plans(self) -> dict[Pair, PlanDifferences]:
+        epochs = self.recorded(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
+        cells = [cells for by_arm in epochs.values() for cells in by_arm.values()]
+        found = {p: plan_differences([each[p.cell] for each in cells if p.cell in each], *p[1:]) for p in self.pairs}
+        return {pair: each for pair, each in found.items() if each}
+
+    def declared(self, pair: Pair) -> str:
+        """Return the only setting that was declared to differ, with its values; empty for none, several, a version."""
+        arms, design = [self._context.arms[name] for name in pair[1:]], self._context.study.design
+        if design and design.factors:
+            names = [factor.name for factor in design.factors]
+            mine, theirs = (dict(zip(names, design.levels[arm.name], strict=True)) for arm in arms)
+        elif len({arm.with_server(arm.server.with_settings(options=())).renamed("", "") for arm in arms}) > 1:
+            return ""
+        else:
+            mine, theirs = (dict(arm.server.options) for arm in arms)
+        differ = [name for name in mine | theirs if mine.get(name) != theirs.get(name)]
+        if len(differ) != 1 or differ == ["server"]:
+            return ""
+        values = (shortened(each.get(differ[0]) or "default", _VALUE_MAX) for each in (mine, theirs))
+        return f"{differ[0]} ({' → '.join(values)})"
 
     @cached_property
     def pauses(self) -> dict[Pair, OffCpuComparison]:
-        return self._compared(OFF_CPU, compare_off_cpu)
-
-    def _compared(self, kind: str, compare: Callable[[_Profiles, _Profiles], T | None]) -> dict[Pair, T]:
-        epochs = self.recorded(kind, PROFILE_FILE, dict[str, Profile]) if self.pairs else {}
-        found = {pair: compare(*sides_of(pair, epochs)) for pair in self.pairs}
+        epochs = self._profiles_of(OFF_CPU)
+        found = {pair: compare_off_cpu(*sides_of(pair, epochs)) for pair in self.pairs}
         return {pair: each for pair, each in found.items() if each}
+
+    def _profiles_of(self, kind: str) -> dict[int, dict[str, dict[str, Profile]]]:
+        return self.recorded(kind, PROFILE_FILE, dict[str, Profile]) if self.pairs else {}
+
+    def _restarts(self, pair: Pair) -> Moments | None:
+        """Return how the log ratio of CPU per event varies over the run's epochs; None if it is not known."""
+        logs = [
+            math.log(self._cpu_ns[pair.cell, pair.contender, epoch] / self._cpu_ns[pair.cell, pair.baseline, epoch])
+            for epoch in self._context.valid_epochs
+            if all((pair.cell, arm, epoch) in self._cpu_ns for arm in pair[1:])
+        ]
+        return moments(logs) if logs else None
+
+    @cached_property
+    def _cpu_ns(self) -> dict[tuple[str, str, int], float]:
+        slices = self._context.slices
+        by = slices.by("cell", "arm", "epoch")
+        found = by.by_key(quotients(by.sum(slices["server_cpu_ns"]), by.sum(slices["events"])))
+        return {key: ns for key, ns in found.items() if ns > 0}
 
     @cached_property
     def waits(self) -> dict[Pair, tuple[WaitDifference, ...]]:

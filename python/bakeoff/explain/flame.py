@@ -16,7 +16,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.html import environment
 from bakeoff.report.view import Column, Drawing, Section, Table, Value
-from bakeoff.stats.interval import Paired
+from bakeoff.stats.interval import EPOCHS_MIN_PAIRED, Paired
 from bakeoff.units import format_ns, visible
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -30,6 +30,7 @@ _DEPTH_MAX = 60
 # Difference of a function, as a share of the graph's width, from which its colour is one step stronger.
 _STEPS = (0.002, 0.01, 0.03, 0.08)
 _INCOMPLETE = 0.2
+_FEW = " They allow for the number of samples, and for restarts that vary as the run's did."
 _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the script
 
 
@@ -95,8 +96,8 @@ def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int
         Column("part of the server", itemgetter(0)),
         *cost_columns(labels, itemgetter(1), whole),
         Column("of the difference", lambda each: share_of_all(each[1], whole) if each[1] is not whole else ""),
-        note="CPU per event. Small: share of the arm's whole time. Intervals are over restarts and not corrected; "
-        "those with · exclude 0.",
+        note="CPU per event. Small: share of the arm's whole time. Intervals are not corrected; those with · exclude 0."
+        + (" They are over restarts." if found.epochs >= EPOCHS_MIN_PAIRED else _FEW),
     )
 
 

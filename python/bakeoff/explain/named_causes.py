@@ -1,4 +1,4 @@
-"""Say in a sentence what explains a difference: counters, profiles and waits, as far as their intervals allow."""
+"""Say what explains a difference: what was declared, plans, profiles, counters and waits, as far as intervals allow."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bakeoff.units import format_ns
 
 _SAID_FROM = 0.1  # share of a difference from which a sentence has a part of it
 _SAID_MAX = 3  # parts of the server, and waits
-_TWICE = math.log(2.0)
+_FUNCTIONS_MAX = 2  # of one part
 _NO_CAUSE = frozenset({OTHER, KERNEL_OTHER, CALLER_UNKNOWN, "kernel"})  # parts of the server that name nothing
 # Stages and table I/O include CPU time, so they are not counted as waits.
 _NO_WAITS = ("stage/", "wait/io/table/")
@@ -22,13 +22,22 @@ _NO_WAITS = ("stage/", "wait/io/table/")
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that is known about one comparison. What was not recorded is None."""
+    """All that is known about one comparison. What was not recorded is None.
+
+    Attributes:
+        declared: the one declared setting in which the arms differ; empty if there are several, or only the version.
+        plans: statements with another plan, and all whose plans were compared.
+        run: name of the run, for the next command.
+    """
 
     costs: Explanation
     profile: ProfileComparison | None = None
     waits: Sequence[WaitDifference] | None = None
     longer_ns: float = 0.0
     off_cpu: OffCpuComparison | None = None
+    plans: tuple[int, int] = (0, 0)
+    declared: str = ""
+    run: str = "RUN"
 
 
 def causes(evidence: Evidence) -> tuple[str, ...]:
@@ -46,29 +55,50 @@ def causes(evidence: Evidence) -> tuple[str, ...]:
 
 
 def sentence(evidence: Evidence, contender: str) -> str:
-    found = evidence.costs
-    said = [f"{contender} takes {_longer(found.time)} per event."]
+    return " ".join((f"{contender} takes {_longer(evidence.costs.time)} per event.", *why(evidence, contender)))
+
+
+def why(evidence: Evidence, contender: str) -> tuple[str, ...]:
+    """Return sentences by the order of evidence: what was declared, plans, the profile, counters, waits."""
+    found, (other, all_plans) = evidence.costs, evidence.plans
     tested = [cost for cost in found.costs if cost.word != "not tested"]
-    if tested:
-        said += [_measured(tested), _counters(found.causes)]
-    else:
-        said.append(f"Counters are compared from {iv.N_MIN_DECISIVE} restarts on.")
-    said += [_cpu(evidence.profile), _off_cpu(evidence), _waits(evidence)]
+    too_few = f"Counters are compared from {iv.N_MIN_DECISIVE} restarts on."
+    said = [
+        f"Only {evidence.declared} differs between the arms, so it is the cause." if evidence.declared else "",
+        f"{other} of {all_plans} statements {'has' if other == 1 else 'have'} another plan." if other else "",
+        *_cpu(evidence.profile, contender),
+        *((_measured(tested), _counters(found.causes)) if tested else (too_few,)),
+        _off_cpu(evidence),
+        _waits(evidence),
+    ]
     waited = any(_wait_explains(evidence, each) for each in evidence.waits or ()) or _off_cpu_explains(evidence)
-    if tested and not causes(evidence) and not waited:
-        said.append("No counter explains it.")
-    return " ".join(filter(None, said))
+    if tested and not other and not causes(evidence) and not waited:
+        said += _not_found(evidence)
+    return tuple(filter(None, said))
+
+
+def _not_found(evidence: Evidence) -> tuple[str, str]:
+    what = "How it acts was not found." if evidence.declared else "The cause was not found."
+    if evidence.profile and evidence.profile.epochs >= iv.EPOCHS_MIN_PAIRED:
+        return what, ""
+    return what, f"Next step: `bakeoff explain {evidence.run} --explain-budget 3m`"
 
 
 def _longer(time: Estimate) -> str:
     """Format a log ratio as `18% (13% to 23%) more time` or `12 times (9.1 to 16) the time`."""
     ends = [end for end in (time.interval.low, time.interval.high) if end is not None]
-    if time.mean > _TWICE:
-        within = f" ({' to '.join(_number(math.exp(end)) for end in ends)})" if ends else ""
-        return f"{_number(math.exp(time.mean))} times{within} the time"
-    sizes = sorted(abs(math.expm1(end)) for end in ends)
+    return _changed(math.exp(time.mean), "time", [math.exp(end) for end in ends])
+
+
+def _changed(ratio: float, what: str, ends: Sequence[float] = ()) -> str:
+    if ratio > 2:
+        within = f" ({' to '.join(map(_number, ends))})" if ends else ""
+        return f"{_number(ratio)} times{within} the {what}"
+    sizes = sorted(abs(end - 1) for end in ends)
     within = f" ({' to '.join(map(_percent, sizes))})" if ends else ""
-    return f"{_percent(abs(math.expm1(time.mean)))}{within} {'more' if time.mean > 0 else 'less'} time"
+    share = abs(ratio - 1)
+    size = _percent(share) if ends or share < 0.1 else f"{share:.0%}"
+    return f"{size}{within} {'more' if ratio > 1 else 'less'} {what}"
 
 
 def _measured(costs: Sequence[Cost]) -> str:
@@ -79,7 +109,7 @@ def _measured(costs: Sequence[Cost]) -> str:
         if cost.explains is not None
     ]
     text = _shares(parts)
-    return f"Of the difference: {text}." if text else ""
+    return f"Of the difference in time: {text}." if text else ""
 
 
 def _counters(best: Sequence[Cost]) -> str:
@@ -96,15 +126,19 @@ def _counters(best: Sequence[Cost]) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _cpu(profile: ProfileComparison | None) -> str:
+def _cpu(profile: ProfileComparison | None, contender: str) -> tuple[str, ...]:
+    """Say how the CPU per event differs, and which parts of the server make the difference."""
     if profile is None or not profile.all.is_clear:
-        return ""
-    text = f"CPU per event by samples: {_more_ns(profile.all.difference)}"
-    parts = [(share, f"{name}{_function(profile, name)}") for name, share in _parts(profile)]
-    most = [f"{share:.0%} of it in {part}" for share, part in parts if share >= _SAID_FROM][:_SAID_MAX]
-    word = "less" if profile.all.difference.mean > 0 else "more"  # what goes against the whole
-    against = [f"{-share:.0%} {word} in {part}" for share, part in parts if share <= -_SAID_FROM][-_SAID_MAX:]
-    return "; ".join([", ".join([text, *most]), *([", ".join(against)] if against else [])]) + "."
+        return ()
+    parts = _parts(profile)
+    most = [f"{share:.0%} in {name}{_functions(profile, name)}" for name, share in parts if share >= _SAID_FROM]
+    against = [f"{-share:.0%} in {name}" for name, share in parts if share <= -_SAID_FROM][-_SAID_MAX:]
+    of_that = ", ".join(most[:_SAID_MAX]).replace(" in ", " of that is in ", 1)
+    return (
+        f"{contender} needs {_changed(profile.all.contender / profile.all.baseline, 'CPU')} per event.",
+        f"{of_that}{'; against it ' if against else ''}{', '.join(against)}." if most else "",
+        "Sampled in one restart." if profile.epochs == 1 else f"Sampled in {profile.epochs} restarts.",
+    )
 
 
 def _parts(profile: ProfileComparison) -> list[tuple[str, float]]:
@@ -115,13 +149,15 @@ def _parts(profile: ProfileComparison) -> list[tuple[str, float]]:
     return sorted(shares, key=lambda each: -each[1])
 
 
-def _function(profile: ProfileComparison, part: str) -> str:
+def _functions(profile: ProfileComparison, part: str) -> str:
     (whole,) = [cost.difference.mean for name, cost in profile.groups if name == part]
-    for each in profile.functions:  # by size
-        is_most = each.own.is_clear and each.own.difference.mean / whole >= NAMED_FROM
-        if each.group == part and is_most and not each.name.startswith(NAMELESS):
-            return f" (`{each.name}`)"
-    return ""
+    names = [
+        f"`{each.name}`"
+        for each in profile.functions  # by size
+        if each.group == part and each.own.is_clear and each.own.difference.mean / whole >= _SAID_FROM
+        if not each.name.startswith(NAMELESS)
+    ]
+    return f" ({', '.join(names[:_FUNCTIONS_MAX])})" if names else ""
 
 
 def _off_cpu(evidence: Evidence) -> str:
@@ -175,7 +211,7 @@ def _waits(evidence: Evidence) -> str:
     known = [each for each in evidence.waits if each.difference.interval.low is not None]
     ends = [end for each in waits for end in (each.difference.interval.low, each.difference.interval.high)]
     if known and all(end is not None and abs(end) < NAMED_FROM * abs(evidence.longer_ns) for end in ends):
-        return f"No wait changes by as much as {NAMED_FROM:.0%} of it."
+        return f"No wait changes by as much as {NAMED_FROM:.0%} of the difference."
     return ""
 
 

@@ -1,13 +1,16 @@
 """Profiles of servers, and the CPU time per event that two arms differ in: by function, by part, and as call trees.
 
-Differences are taken within an epoch, in which both arms were sampled in turns. Intervals are Student's t over epochs.
+Differences are taken within an epoch, in which both arms were sampled in turns. Intervals are Student's t over
+epochs. With fewer than three epochs they allow for the Poisson error of the samples, and for as much variation as the
+run's own epochs had.
 """
 
+import math
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +20,9 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
 from bakeoff.spec import Frozen
-from bakeoff.stats.interval import Paired
+from bakeoff.stats import interval as iv
+from bakeoff.stats.interval import Moments, Paired
+from bakeoff.stats.model import Estimate
 
 PROFILES = "profile"  # kind of the explaining epochs in which servers are profiled
 PROFILE_FILE = "profile.json.gz"  # an arm's document in an explaining epoch: cell -> `Profile`
@@ -26,6 +31,9 @@ OFF_CPU = "off-cpu"
 
 An arm has a `PROFILE_FILE` there, too. A sample is then a microsecond in which a thread was off the CPU. Its stack,
 where the thread waited, begins with `SERVING` or `BACKGROUND`, and ends with `PREEMPTED` where it could have run."""
+
+_WHOLE_LEAST = 0.02  # standard deviation between restarts of the ratio of CPU per event: assumed at least
+_PART_TIMES = 2.0  # as much for one part or function, because the scatter of parts cancels out in the whole
 
 KERNEL = "[kernel]"  # object of functions of the kernel and its modules
 
@@ -258,12 +266,39 @@ class ProfileComparison:
     incomplete: tuple[float, float]
 
 
-def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Profile]) -> ProfileComparison | None:
+@dataclass(frozen=True)
+class _Sampling:
+    """How well costs are known. `sample_ns` is what a sample adds to an arm's time per event, by epoch."""
+
+    sample_ns: tuple[Column, Column]
+    restarts: Moments | None
+
+    def paired(self, baseline: Column, contender: Column, *, times: float = _PART_TIMES) -> Paired:
+        found = Paired.of(baseline.tolist(), contender.tolist())
+        n, known = len(baseline), self.restarts
+        if n >= iv.EPOCHS_MIN_PAIRED or known is None or known.n < iv.EPOCHS_MIN_PAIRED:
+            return found
+        # One sample more than was seen: even none seen is an uncertain count.
+        counted = sum((own + ns) * ns for own, ns in zip((baseline, contender), self.sample_ns, strict=True))
+        between = (times * max(known.sd, _WHOLE_LEAST)) ** 2 * (baseline**2 + contender**2) / 2
+        seen = iv.standard_deviation((contender - baseline).tolist())  # 0 for one epoch
+        sd = max(seen, math.sqrt(float(np.mean(counted + between))))
+        half_width = iv.t_quantile(1 - iv.ALPHA_T / 2, known.degrees) * sd / math.sqrt(n)
+        mean = found.difference.mean
+        return replace(found, difference=Estimate(mean=mean, interval=iv.around(mean, half_width), n=n))
+
+
+def compare_profiles(
+    baseline: Mapping[int, Profile], contender: Mapping[int, Profile], restarts: Moments | None = None
+) -> ProfileComparison | None:
+    """Compare two arms' profiles, by epoch. `restarts`: the log ratios of CPU per event in the run's own epochs."""
     both = sorted(baseline.keys() & contender.keys())
     common = [each for each in both if all(side[each].events and side[each].counts for side in (baseline, contender))]
     if not common:
         return None
     sides = [[each[epoch] for epoch in common] for each in (baseline, contender)]
+    own, other = (np.array([each.period_ns / each.events for each in side]) for side in sides)
+    paired = _Sampling((own, other), restarts).paired
     trees = (tree_of(sides[0]), tree_of(sides[1]))
     none = np.zeros(len(common))
     groups = [tree.by_group() for tree in trees]
@@ -273,27 +308,23 @@ def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Pr
         FunctionCost(
             name,
             home[name],
-            _paired(*(each[name][0] if name in each else none for each in functions)),
-            _paired(*(each[name][1] if name in each else none for each in functions)),
+            paired(*(each[name][0] if name in each else none for each in functions)),
+            paired(*(each[name][1] if name in each else none for each in functions)),
         )
         for name in dict.fromkeys([*functions[0], *functions[1]])
     ]
     by_group = [
-        (name, _paired(*(each.get(name, none) for each in groups))) for name in dict.fromkeys([*groups[0], *groups[1]])
+        (name, paired(*(each.get(name, none) for each in groups))) for name in dict.fromkeys([*groups[0], *groups[1]])
     ]
     return ProfileComparison(
         epochs=len(common),
-        all=_paired(trees[0].own_ns.sum(axis=0), trees[1].own_ns.sum(axis=0)),
+        all=paired(trees[0].own_ns.sum(axis=0), trees[1].own_ns.sum(axis=0), times=1.0),
         groups=tuple(sorted(by_group, key=lambda each: -abs(each[1].difference.mean))),
         functions=tuple(sorted(costs, key=lambda each: -abs(each.own.difference.mean))),
         trees=trees,
         events=frozenset(profile.event for side in sides for profile in side),
         incomplete=(_incomplete(sides[0]), _incomplete(sides[1])),
     )
-
-
-def _paired(baseline: Column, contender: Column) -> Paired:
-    return Paired.of(baseline.tolist(), contender.tolist())
 
 
 def _home_groups(trees: Sequence[Tree]) -> dict[str, str]:

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
+from textwrap import wrap
 from typing import Any
 
 from bakeoff.explain import flame
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation, name_of
 from bakeoff.explain.explained import Explained, Pair
-from bakeoff.explain.named_causes import Evidence, sentence
+from bakeoff.explain.named_causes import Evidence, sentence, why
 from bakeoff.explain.off_cpu import OffCpuComparison, OffCpuCost
 from bakeoff.explain.profiles import OFF_CPU
-from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, StatementPlans
+from bakeoff.explain.statement_plans import PLANS, StatementPlans
 from bakeoff.explain.waits import WAITS, WaitDifference
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
@@ -28,12 +29,16 @@ _OTHERS_MAX = 4
 _WAITS_SHOWN = 8  # of a cell; the rest is folded away
 _PLANS_SHOWN = 20
 _SQL_MAX = 300
-_VALUE_MAX = 60
+_SCREEN_LINES, _SCREEN_WIDTH = 3, 80
+
+
+def _claimed(context: Context) -> list[Explanation]:
+    claimed = [each for each in context.once(Explained).explanations if each.claimed]
+    return sorted(claimed, key=lambda each: -abs(each.time.mean))
 
 
 def why_section(context: Context) -> Section | None:
-    explained = [each for each in context.once(Explained).explanations if each.claimed]
-    explained.sort(key=lambda each: -abs(each.time.mean))
+    explained = _claimed(context)
     return Section.of(
         "Why",
         *_sentences(context, explained),
@@ -53,8 +58,34 @@ def evidence(context: Context, explanation: Explanation) -> Evidence:
     pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
     mine, theirs = (explained.event_ns.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender))
     longer_ns = theirs - mine if mine and theirs else 0.0
-    profile, waits = explained.profiles.get(pair), explained.waits.get(pair)
-    return Evidence(explanation, profile, waits, longer_ns, explained.pauses.get(pair))
+    plans = explained.plans.get(pair)
+    return Evidence(
+        explanation,
+        explained.profiles.get(pair),
+        explained.waits.get(pair),
+        longer_ns,
+        explained.pauses.get(pair),
+        plans=(len(plans.other), len(plans.compared)) if plans else (0, 0),
+        declared=explained.declared(pair),
+        run=context.run.name,
+    )
+
+
+def why_lines(context: Context) -> tuple[str, ...]:
+    """Say why in `_SCREEN_LINES` lines of a terminal: the largest differences first, the best evidence first."""
+    explained, said, left = _claimed(context), list[str](), _SCREEN_LINES
+    for each in explained:
+        where = f"{context.titled(each.cell, each.contender)}: " if len(explained) > 1 else ""
+        text = ""
+        for each_said in why(evidence(context, each), context.labels[each.contender]):
+            longer = f"{text} {each_said}" if text else f"{where}{each_said}"
+            if len(wrap(longer, _SCREEN_WIDTH)) > left:
+                break
+            text = longer
+        left -= len(wrap(text, _SCREEN_WIDTH))
+        if text:
+            said.append(text)
+    return tuple(said)
 
 
 def _sentences(context: Context, explained: Sequence[Explanation]) -> Iterator[Prose]:
@@ -179,21 +210,15 @@ def _wait_name(each: OffCpuCost) -> Value:
 
 def plans_section(context: Context) -> Section | None:
     explained = context.once(Explained)
-    epochs = explained.recorded(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
-    by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
     parts: list[Section | Prose | None] = [*explained.notes(PLANS)]
     for pair in explained.pairs:
         cell, baseline, contender = pair
-        found = [cells[cell] for cells in by_cell if cell in cells]
-        arms = {baseline, contender}
-        known = [each for each in found if all(arms <= own.plans.keys() for own in each.statements.values())]
-        if not known:
+        recorded = explained.plans.get(pair)
+        if recorded is None:
             continue
-        recorded = known[-1].statements.values()
-        statements = [each for each in recorded if each.plans[baseline] and each.plans[contender]]
-        left = len(recorded) - len(statements)
-        unexplained = f" One server cannot explain {numbers.counted(left, 'statement')}." if left else ""
-        other = [each for each in statements if _differ(each, baseline, contender)]
+        statements, other = recorded.compared, recorded.other
+        left = f"{numbers.counted(recorded.left, 'statement')}."
+        unexplained = f" One server cannot explain {left}" if recorded.left else ""
         where = flame.title_of(context, pair)
         if not other:
             same = f" {numbers.counted(len(statements), 'statement')}, no plan differs." if statements else ""
@@ -209,12 +234,6 @@ def plans_section(context: Context) -> Section | None:
         parts.append(Section.of(where, Prose(text=said), *tables, in_terminal=True))
     differ = any(isinstance(part, Section) for part in parts)
     return Section.of("Plans", *parts, anchor="why-plans", in_terminal=differ)
-
-
-def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
-    """Whether two arms have different plans. `differs` is relative to the first arm that has a plan."""
-    others = (baseline in plans.differs, contender in plans.differs)
-    return others[0] != others[1] or (all(others) and plans.plans[baseline] != plans.plans[contender])
 
 
 def _plan_table(context: Context, name: str, plans: StatementPlans, arms: tuple[str, str]) -> Table:
@@ -311,4 +330,4 @@ def records(context: Context) -> RecordList:
     return RecordList(name="costs", rows=rows)
 
 
-SECTIONS = (SectionSource(Place.CAUSES, why_section, records=records),)
+SECTIONS = (SectionSource(Place.CAUSES, why_section, key_figures=why_lines, records=records),)

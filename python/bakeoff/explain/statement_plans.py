@@ -2,8 +2,8 @@
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from pydantic import ConfigDict
 
@@ -39,6 +39,32 @@ class CellPlans(Frozen):
 
     statements: dict[str, StatementPlans]
     counts: dict[str, int]
+
+
+class PlanDifferences(NamedTuple):
+    """Statements that both arms explain, those of them with another plan, and how many one arm cannot explain."""
+
+    compared: tuple[StatementPlans, ...]
+    other: tuple[StatementPlans, ...]
+    left: int
+
+
+def plan_differences(found: Sequence[CellPlans], baseline: str, contender: str) -> PlanDifferences | None:
+    """Compare the plans of the last record that has both arms; None if there is none."""
+    arms = {baseline, contender}
+    known = [each for each in found if all(arms <= own.plans.keys() for own in each.statements.values())]
+    if not known:
+        return None
+    recorded = known[-1].statements.values()
+    compared = tuple(each for each in recorded if each.plans[baseline] and each.plans[contender])
+    other = tuple(each for each in compared if _differ(each, baseline, contender))
+    return PlanDifferences(compared, other, len(recorded) - len(compared))
+
+
+def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
+    """Whether two arms have different plans. `differs` is relative to the first arm that has a plan."""
+    others = (baseline in plans.differs, contender in plans.differs)
+    return others[0] != others[1] or (all(others) and plans.plans[baseline] != plans.plans[contender])
 
 
 def hindrance() -> str:

@@ -30,6 +30,7 @@ class _Gate:
         return Conclusion(
             sections.question(context),
             lead=sections.lead(context),
+            table=sections.gate_table(context),
             document=gate,
             key="gate",
             exit_code=outputs.exit_code(as_question(context.study), gate),

@@ -9,6 +9,7 @@ from bakeoff.stats.model import Comparison, Estimate
 from bakeoff.units import percent_text
 
 ANCHOR = "gate"
+_NAMED = 3  # comparisons that the answer names; the table has all
 
 HEADINGS = {Answer.PASS: "passed", Answer.FAIL: "failed", Answer.UNCLEAR: "cannot tell"}
 
@@ -32,23 +33,30 @@ def lead(context: Context) -> tuple[str, ...]:
     if gate.why:
         return (f"{heading}: {gate.why}",)
     if gate.answer is Answer.PASS:
-        worst = min(context.primary, key=lambda each: each.estimate.interval.low or 0.0)
+        lowest = min(context.primary, key=lambda each: each.estimate.interval.low or 0.0)
         where = "the comparison is" if len(found) == 1 else f"all {cells} are"
-        return (f"{heading}: {where} within the allowed {allowed}; the lowest is {_named(context, worst)}.",)
+        return (f"{heading}: {where} within the allowed {allowed}; the lowest is {_named(context, lowest)}.",)
     failed = [each for each, answer in found if answer is gate.answer]
+    worst = sorted(failed, key=lambda each: each.estimate.mean) if len(failed) > _NAMED else failed
+    named = [_named(context, each) for each in worst[:_NAMED]]
+    named += [f"and {len(failed) - _NAMED} more"] if len(failed) > _NAMED else []
     several = f"{len(failed)} of {cells}" if len(found) > 1 else "the comparison"
     what = f"beyond the allowed {allowed}"
     if gate.answer is Answer.UNCLEAR:
         what = f"not shown to be within the allowed {allowed}, nor beyond it"
     verb = "is" if len(failed) == 1 else "are"
-    return (f"{heading}: {several} {verb} {what}: {'; '.join(_named(context, each) for each in failed)}.",)
+    return (f"{heading}: {several} {verb} {what}: {'; '.join(named)}.",)
 
 
 def _section(context: Context) -> Section | None:
     if not isinstance(context.study.question, GateQuestion):
         return None
+    return Section.of("Gate", gate_table(context), anchor=ANCHOR, nav="Gate", in_terminal=True)
+
+
+def gate_table(context: Context) -> Table:
     several = len(context.analysis.contenders) > 1
-    table = Table.of(
+    return Table.of(
         "gate",
         zip(context.primary, gate_of(context).cells, strict=True),
         Column("cell", lambda pair: context.cell_title(pair[0].cell)),
@@ -60,7 +68,6 @@ def _section(context: Context) -> Section | None:
         slot=lambda pair: context.slots[pair[0].contender],
         note=_reach(context),
     )
-    return Section.of("Gate", table, anchor=ANCHOR, nav="Gate", in_terminal=True)
 
 
 def _change(estimate: Estimate) -> str:

@@ -128,10 +128,7 @@ class Line:
 
 
 def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
-    """Group points by series, cell, metric and baseline (or tool), and find their changes.
-
-    A run with several contenders makes a line for each.
-    """
+    """Group points by series, cell, metric and baseline (or tool), and find their changes."""
     groups: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
         tool = point.tool.partition(" ")[0] if point.is_single else ""
@@ -185,7 +182,6 @@ def history_view(
             for at, (name, own) in enumerate(of_series.items())
         ),
         Section.of("Single runs", *runs_alone, anchor="single", nav="Single runs"),
-        Section.of("Annotations", _annotations_table(annotations), anchor="annotations", nav="Annotations"),
         Section.of("Points", all_points, anchor="points", nav="Points"),
     )
     runs = numbers.counted(len({point.run for point in points}), "run")
@@ -341,17 +337,6 @@ def _tip(point: Point) -> str:
     ratio, interval, reference, value = _figures(point)
     figures = f"{ratio} ({interval}), {value} over {reference}" if ratio else value
     return f"{point.at:%Y-%m-%d} {_name(point)}: {figures}; {point.contender}"
-
-
-def _annotations_table(annotations: Sequence[Annotation]) -> Table:
-    return Table.of(
-        "annotations",
-        annotations,
-        Column("date", lambda each: f"{each.at:%Y-%m-%d}"),
-        Column("series", lambda each: each.series or "all"),
-        Column("what", lambda each: each.text),
-        all_text=True,
-    )
 
 
 def _points_table(points: Sequence[Point], beside: Path | None) -> Table:

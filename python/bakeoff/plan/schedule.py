@@ -30,10 +30,7 @@ def first_plan(study: Study, *, at_once: int, builds: int) -> Plan:
 def plan_after_pilot(
     first: Plan, study: Study, pilots: Mapping[str, CellPilot], *, begun_s: float, elapsed_s: float
 ) -> Plan:
-    """Plan with what the first epoch has found out before it measures.
-
-    `begun_s` is what starting and warming one round of servers took, `elapsed_s` all of the budget used so far.
-    """
+    """Plan with what the first epoch has found out before it measures."""
     rounds = first.turns - len(study.arms) + 1
     plan = plan_study(
         study,
@@ -78,10 +75,7 @@ def plan_study(
     builds: int | None = None,
     pilots: Mapping[str, CellPilot] | None = None,
 ) -> Plan:
-    """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`).
-
-    `seconds_per_cell` follow from the noise and the budget, and `turns` are one for every arm, unless given.
-    """
+    """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`)."""
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)
     seconds = seconds_per_cell or timing.fit_seconds(

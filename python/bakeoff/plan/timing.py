@@ -15,7 +15,7 @@ _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12  # analysis and report c
 _BUDGET_STEP_S = 5.0  # budgets are rounded up to this
 LONG_S = 20.0  # of a cell before anything is known about the noise; writes and open loop need it
 # Seconds of a reading arm in an epoch. Shorter leaves much noise within the epoch; longer gains little, because
-# restarts differ more (docs/decisions/how-long-an-epoch.md).
+# restarts differ more (docs/explanation/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
 _EPOCHS_AIM = 8  # from 6 to 8 the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts
 _BLOCKS_AIM = 4  # fewer leave nothing to trim, to test for a trend, or to split the spread with

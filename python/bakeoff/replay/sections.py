@@ -20,6 +20,7 @@ _SHOWN = 40  # rows of the table; queries that differ are always shown, up to `_
 _DETAILED = 60
 _SHORT = 72  # characters of a query in the table
 _LONG = 2000
+_LOSING, _SCREEN_SHORT = 3, 32  # queries in a terminal and their characters
 _P95 = 1  # place among QUANTILES
 _MOVES = 0.01  # share of the time: queries that fail on one side move the ratio by as much
 
@@ -136,6 +137,17 @@ class Replayed:
 
 def findings(context: Context) -> tuple[str, ...]:
     return tuple(_found(context, place, queries) for place, queries in context.once(Replayed).by_place.items())
+
+
+def losing_most(context: Context) -> Iterator[str]:
+    """Yield the three queries that lose most time, for a terminal."""
+    for query in context.once(Replayed).queries[:_LOSING]:
+        times = query.times
+        if times and times.estimate and times.time_lost and _lost(times.time_lost)[0] == "+":
+            size = (
+                f"{numbers.ratio_of(times.estimate)} ({numbers.interval(times.estimate.interval) or 'no interval yet'})"
+            )
+            yield f"{_lost(times.time_lost)} time, {size}, {query.word}: {_short(query.text, _SCREEN_SHORT)}"
 
 
 def _found(context: Context, place: tuple[str, str], queries: list[Query]) -> str:
@@ -390,6 +402,7 @@ SECTIONS = (
         queries_section,
         findings=findings,
         statuses=different_work,
+        key_figures=losing_most,
         records=lambda context: RecordList(name="queries", rows=tuple(records(context)), in_csv=True),
     ),
 )

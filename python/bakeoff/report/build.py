@@ -7,8 +7,9 @@ import numpy as np
 from bakeoff.features import parts
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context, Place, SectionSource, question_of
-from bakeoff.report.view import ArmView, Conclusion, Forest, ReportView, Role, Status
+from bakeoff.report.view import ArmView, Conclusion, Forest, ReportView, Role, Screen, Status
 from bakeoff.results import RunDirectory
+from bakeoff.results.epoch_data import wall_time
 from bakeoff.stats.model import Analysis, FlagKind, Stop
 from bakeoff.units import format_duration, percent_text
 
@@ -20,7 +21,7 @@ SECTIONS = (
     SectionSource(Place.THROUGHPUT, performance.epochs_section),
     SectionSource(Place.THROUGHPUT, machine.hosts_section, findings=machine.hosts_findings),
     SectionSource(Place.LATENCY, performance.latency_section),
-    SectionSource(Place.STUDY, studies.published_section),
+    SectionSource(Place.STUDY, studies.published_section, key_figures=studies.published_lines),
     SectionSource(Place.STUDY, studies.effects_section),
     SectionSource(Place.STUDY, studies.pairs_section),
     SectionSource(Place.COSTS, machine.costs_section),
@@ -63,7 +64,7 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         conditions=_conditions(context),
         forest=forest if single else Forest(legend=forest.legend),
         sections=tuple(section for source in sources if (section := source.make(context))),
-        key_figures=tuple(line for source in sources for line in source.key_figures(context)),
+        screen=_screen(context, conclusion, sources),
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
@@ -82,6 +83,31 @@ def _summary(
     last = [sentence for each in sources if each.place >= Place.THROUGHPUT for sentence in each.findings(context)]
     says_more = bool(conclusion.lead or first) or len(context.primary) > 1
     return (*conclusion.lead, *first, *verdicts.summary(context), *last), says_more
+
+
+def _screen(context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]) -> Screen:
+    early = (sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context))
+    first = conclusion.lead[:1] if conclusion.replaces_verdicts else (*conclusion.lead, *early)
+    shown = (conclusion.table, "", ()) if conclusion.table else verdicts.comparisons_table(context)
+    return Screen(
+        answer=" ".join(first) or verdicts.answer(context),
+        table=shown[0],
+        caption=shown[1],
+        ranks=shown[2],
+        why=tuple(line for each in sources if each.place is Place.CAUSES for line in each.key_figures(context)),
+        figures=tuple(line for each in sources if each.place is not Place.CAUSES for line in each.key_figures(context)),
+        effort=_effort(context, conclusion.lead[1:] if conclusion.replaces_verdicts else ()),
+    )
+
+
+def _effort(context: Context, rests_on: Sequence[str]) -> str:
+    taken = wall_time(context.run.builds(), context.outcomes)
+    discarded = len(context.analysis.discarded)
+    left_out = f", {numbers.counted(discarded, 'epoch')} discarded" if discarded else ""
+    time = f", {format_duration(taken.total_s)}" if taken.total_s else ""
+    holds = " The control, a second baseline, holds 1." if context.analysis.trusted else ""
+    restarts = " ".join(rests_on).rstrip(".") or verdicts.restarts_text(context)
+    return f"{restarts}{left_out}{time}.{holds}"
 
 
 def _dateline(context: Context) -> str:

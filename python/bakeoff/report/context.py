@@ -72,17 +72,26 @@ def without_common(*labels: str) -> tuple[str, ...]:
     if len({len(row) for row in rows}) != 1 or len(labels) < 2:
         return labels
     columns = [column for column in zip(*rows, strict=True) if len(set(column)) > 1]
-    shorts = tuple(_LABEL_PART.join(row) for row in zip(*map(_without_prefix, columns), strict=True))
+    shorts = tuple(_LABEL_PART.join(row) for row in zip(*map(_without_shared, columns), strict=True))
     return shorts if len(set(shorts)) == len(labels) else labels
 
 
-def _without_prefix(texts: tuple[str, ...]) -> list[str]:
-    """Cut what all texts begin with, up to a `:`, `,` or `_`. Options, paths and URLs are not cut in the middle."""
-    whole = any(mark in text for text in texts for mark in "=/")
-    same = takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False))
-    common = "" if any("//" in text for text in texts) else "".join(each[0] for each in same)
-    cut = max(common.rfind(end) for end in (":,_" if not whole else ":,")) + 1
-    return [text[cut:] for text in texts] if all(len(text) > cut for text in texts) else list(texts)
+def _without_shared(texts: tuple[str, ...]) -> list[str]:
+    """Drop the options that all texts have, and what all begin with, up to a `:` or `_`.
+
+    Options, paths and URLs are not cut in the middle.
+    """
+    options = [text.split(",") for text in texts]
+    shared = set[str](options[0]).intersection(*options)
+    own = [",".join(each for each in row if each not in shared) for row in options]
+    kept = own if all(own) else list(texts)
+    if any("//" in text for text in kept):
+        return kept
+    whole = any(mark in text for text in kept for mark in "=/")
+    same = takewhile(lambda each: len(set(each)) == 1, zip(*kept, strict=False))
+    common = "".join(each[0] for each in same)
+    cut = max(common.rfind(end) for end in (":" if whole else ":_")) + 1
+    return [text[cut:] for text in kept] if all(len(text) > cut for text in kept) else kept
 
 
 class Context:
@@ -337,6 +346,9 @@ class Question(Rule, Protocol):
         """Wrap measuring and reporting, so that errors end as this kind of question wants."""
 
 
+_NAMED = 3  # contenders that a question names
+
+
 class VerdictQuestion(VerdictRule):
     def conclude(self, context: Context) -> Conclusion:
         design = context.study.design
@@ -346,6 +358,8 @@ class VerdictQuestion(VerdictRule):
         contenders = [context.labels[name] for name in context.analysis.contenders]
         if len(contenders) == 1:
             return Conclusion(f"Is {contenders[0]} faster than {baseline}?")
+        if len(contenders) > _NAMED:
+            return Conclusion(f"Which of {len(contenders)} contenders is faster than {baseline}?")
         return Conclusion(f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?")
 
     def ending(self, _study: Study) -> AbstractContextManager[Finish]:

@@ -1,7 +1,7 @@
 """Render a report as Markdown for a blog or an issue. Charts and folds are only on the page."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,8 +18,9 @@ from bakeoff.report.view import (
     ReportView,
     Section,
     Table,
-    Value,
     VerdictView,
+    marks,
+    value_text,
 )
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis
@@ -74,11 +75,6 @@ def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str,
     return {name: render_markdown(view, pictures=pictures)} | drawn
 
 
-def marks(notes: Iterable[int]) -> str:
-    """` [1] [3]`: references to footnotes."""
-    return "".join(f" [{number}]" for number in notes)
-
-
 def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
     parts = [text for part in section.parts for text in _part_lines(part, level, shown)]
     return [f"{'#' * level} {_plain(section.title)}", _plain(section.note), *parts] if parts else []
@@ -118,10 +114,6 @@ def _markdown_table(table: Table) -> str:
 
 def _line(cells: list[str]) -> str:
     return "| " + " | ".join(_plain(cell) for cell in cells) + " |"
-
-
-def value_text(value: Value) -> str:
-    return f"{value.text} ({value.sub})" if value.sub else value.text
 
 
 def _plain(text: str) -> str:

@@ -1,13 +1,13 @@
 """Sections of particular studies: published ratios, effects of factors, all pairs, the scaling law."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.view import Column, Section, Table, Value, identifier
+from bakeoff.report.context import Context, without_common
+from bakeoff.report.view import Column, Section, Table, Value, identifier, value_text
 from bakeoff.spec.study import Design
 from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects, published_ratios
 from bakeoff.stats.model import Estimate
@@ -34,7 +34,19 @@ def published_section(context: Context) -> Section | None:
         "judged. It agrees if the whole measured interval is on the published side of 1, more than 3% away. Published "
         "ratios within 3% of 1 count as equal.",
     )
-    return Section.of("Published and measured", table, anchor="published", in_terminal=True)
+    return Section.of("Published and measured", table, anchor="published")
+
+
+def published_lines(context: Context) -> Iterator[str]:
+    """Yield `8.0.15 over 5.7.22, bin: published 0.65×, measured 0.59× (0.56 to 0.62): agrees` for each ratio."""
+    design = context.study.design
+    if not design or not design.published:
+        return
+    for each in published_ratios(context.analysis, design):
+        where = f"{context.cell_title(each.cell)}, " if len(context.cells) > 1 else ""
+        pair = _pair_text(design, each.factor, each.numerator, each.denominator, short=True)
+        found = value_text(measured(each.measured))
+        yield f"{where}{pair}: published {numbers.ratio(each.published)}, measured {found}: {each.agreement.value}"
 
 
 def effects_section(context: Context) -> Section | None:
@@ -122,12 +134,15 @@ def _pairs_table(context: Context, cell: str) -> Table:
     )
 
 
-def _pair_text(design: Design, factor: str, numerator: str, denominator: str) -> str:
+def _pair_text(design: Design, factor: str, numerator: str, denominator: str, *, short: bool = False) -> str:
     """`server: mysql:8.0.15 over mysql:5.7.22, utf8mb4_bin`: what differs, then what both arms share."""
     upper, lower = design.levels[numerator], design.levels[denominator]
     place = [each.name for each in design.factors].index(factor)
+    if short:
+        levels = [dict(zip(each.levels, without_common(*each.levels), strict=True)) for each in design.factors]
+        upper, lower = (tuple(own[name] for own, name in zip(levels, arm, strict=True)) for arm in (upper, lower))
     rest = [level for at, level in enumerate(upper) if at != place and len(design.factors[at].levels) > 1]
-    return ", ".join([f"{factor}: {upper[place]} over {lower[place]}", *rest])
+    return ", ".join([f"{'' if short else f'{factor}: '}{upper[place]} over {lower[place]}", *rest])
 
 
 def measured(estimate: Estimate | None) -> Value:

@@ -1,103 +1,201 @@
-"""Print a report in a terminal: verdicts, the forest plot, and the tables that matter most."""
+"""Print a report in a terminal: one screen at the end of a run, or all of it. No word is ever broken."""
 
-from itertools import compress
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
-from bakeoff.report.markdown import marks, value_text
-from bakeoff.report.view import Prose, ReportView, Table, Tone
+from bakeoff.report.view import Prose, ReportView, Row, Table, marks, value_text
+from bakeoff.results import runs_root
+from bakeoff.stats.model import Word
 
-_STYLES = {
-    Tone.FASTER: "bold green",
-    Tone.SLOWER: "bold red",
-    Tone.EQUAL: "bold",
-    Tone.OPEN: "yellow",
-    Tone.CONTROL: "dim",
-}
-_SENTENCES_MAX = 8
+SCREEN_LINES = 40
+_ROWS_MAX = 20  # of the screen's table; of more, the `_ROWS_LARGEST` most important are shown
+_ROWS_LARGEST = 10
+_WEAK_LEAST, _WEAK_MOST = 4, 10  # lines of warnings and footnotes
+_GAP = "  "
+_NUMBER = re.compile(r"([+−<>≤~] ?)?\d[\d.,]*[%×]?|–|n/a|")
+_STYLES = {Word.FASTER: "bold green", Word.SLOWER: "bold red", Word.EQUIVALENT: "bold", Word.INCONCLUSIVE: "yellow"}
+
+
+def render_screen(view: ReportView, console: Console) -> None:
+    """Print the answer in at most `SCREEN_LINES` lines, and where the rest is."""
+    screen, width = view.screen, console.width
+    above = [_clipped([view.question], 2, width, "bold"), _clipped([screen.answer], 5, width)]
+    weak = [f"{each.word}: {each.text}" for each in view.statuses]
+    weak += [note.located for note in view.footnotes if note.word not in {each.word for each in view.statuses}]
+    below = [_clipped(screen.figures, 6, width), _clipped(screen.why, 3, width)]
+    end = [*_lines(screen.effort, width, "dim"), *map(Text, _where(view))]
+    room = SCREEN_LINES - sum(len(block) + 1 for block in (*above, *below, end) if block) - 2
+    rows = len(screen.table.rows) if screen.table else 0
+    below += [_clipped(weak, min(_WEAK_MOST, max(_WEAK_LEAST, room - rows - 4)), width, "yellow")]
+    table = _screen_table(view, width, room - len(below[-1]))
+    _print(console, (line for block in (*above, table, *below, end) if block for line in (Text(), *block)))
 
 
 def render_terminal(view: ReportView, console: Console) -> None:
-    console.print()
-    console.print(Text(view.question, style="bold"))
-    console.print(Text(view.dateline, style="dim"))
+    """Print everything but charts and folded tables."""
+    width = console.width
+    _print(console, [Text(), *_lines(view.question, width, "bold"), *_lines(view.dateline, width, "dim")])
     for status in view.statuses:
         style = "bold red" if status.word == "UNTRUSTED" else "yellow"
-        console.print(Text.assemble((status.word, style), f": {status.text}"))
-    if view.says_more:
-        console.print()
-        console.print(Text(" ".join(view.summary)))
-    if view.forest.rows:
-        console.print()
-        console.print(_forest_table(view))
-    if len(view.verdicts) <= _SENTENCES_MAX:
-        console.print()
-        for verdict in view.verdicts:
-            where = f"{verdict.workload}, {verdict.threads}: "
-            console.print(
-                Text.assemble((where, "dim"), (verdict.sentence, _STYLES[verdict.tone]), marks(verdict.notes))
-            )
+        _print(console, _lines(f"{status.word}: {status.text}", width, style))
+    _block(console, _lines(" ".join(view.summary), width))
+    _block(console, _table_lines(_forest_table(view), width) if view.forest.rows else [])
+    remarks = (f"{each.workload}, {each.threads}: {each.remark}" for each in view.verdicts if each.remark)
+    _block(console, (line for text in remarks for line in _lines(text, width)))
     for section in (inner for outer in view.sections for inner in outer.sections() if inner.in_terminal):
-        console.print()
-        console.print(Text(section.title, style="bold"))
+        _block(console, _lines(section.title, width, "bold"))
         for part in section.parts:
             if isinstance(part, Prose) and not part.small:
-                console.print(Text(part.text))
+                _print(console, _lines(part.text, width))
             elif isinstance(part, Table):
-                console.print(_grouped(part))
-                console.print(Text(part.note, style="dim"))
-    for sentence in (*view.key_figures, *view.means):
-        console.print(Text(sentence))
-    if view.conditions:
-        console.print(Text(view.conditions, style="dim"))
-    if view.footnotes:
-        console.print()
-        for note in view.footnotes:
-            console.print(Text.assemble(f"[{note.number}] ", (note.word, "bold"), f": {note.text}"))
-    console.print()
-    for line in view.effort:
-        console.print(Text(line, style="dim"))
-    if view.directory:
-        console.print(Text(f"Report: {view.directory}/report.html"), soft_wrap=True)
+                _print(console, [*_table_lines(part, width), *_lines(part.note, width, "dim")])
+    said = (*view.screen.figures, *view.means, view.conditions)
+    _block(console, (line for text in said for line in _lines(text, width)))
+    notes = (f"[{note.number}] {note.word}: {note.text}" for note in view.footnotes)
+    _block(console, (line for text in notes for line in _lines(text, width)))
+    _block(console, (line for text in view.effort for line in _lines(text, width, "dim")))
+    _print(console, map(Text, _where(view)[:1]))
     if view.command:
-        console.print(Text(f"Again:  {view.command}", style="dim"), soft_wrap=True)
+        _print(console, [Text(f"Again:  {view.command}", style="dim")])
 
 
-def _forest_table(view: ReportView) -> RichTable:
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+def _print(console: Console, lines: Iterable[Text]) -> None:
+    for line in lines:
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def _block(console: Console, lines: Iterable[Text]) -> None:
+    if lines := list(lines):
+        _print(console, [Text(), *lines])
+
+
+def _where(view: ReportView) -> list[str]:
+    if not view.directory:
+        return []
+    path = Path(view.directory)
+    run = path.name if path.parent == runs_root() else view.directory
+    return [f"Report: {path / 'report.html'}", f"More: bakeoff report {run} --format text"]
+
+
+def _lines(text: str, width: int, style: str = "", indent: str = "") -> list[Text]:
+    found = textwrap.wrap(
+        text, width, break_long_words=False, break_on_hyphens=False, initial_indent=indent, subsequent_indent=indent
+    )
+    return [Text(line, style=style) for line in found]
+
+
+def _clipped(texts: Iterable[str], most: int, width: int, style: str = "") -> list[Text]:
+    """Wrap texts into at most `most` lines: texts that do not fit are counted, and a first that is too long is cut."""
+    wrapped = [_lines(text, width, style) for text in texts if text]
+    lines: list[Text] = []
+    for at, own in enumerate(wrapped):
+        last = at == len(wrapped) - 1
+        if len(lines) + len(own) > most - (not last):
+            if at:
+                return [*lines, Text(f"… and {len(wrapped) - at} more.", style=style)]
+            own = own[: most - (not last)]
+            own[-1].truncate(width - 1)
+            own[-1].append("…")
+        lines += own
+    return lines
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _screen_table(view: ReportView, width: int, room: int) -> list[Text]:
+    """Return the table with all its rows, or if they are too many or too high, with the most important ones."""
+    screen = view.screen
+    if not screen.table:
+        return []
+    rows, caption = screen.table.rows, _lines(screen.caption, width, "dim")
+    lines = _table_lines(screen.table, width)
+    if len(rows) <= _ROWS_MAX and len(caption) + len(lines) <= room:
+        return [*caption, *lines]
+    ranked = [rows[at] for at in screen.ranks] if screen.ranks else list(rows)
+    for count in range(min(_ROWS_LARGEST, len(rows)), 0, -1):
+        left = len(rows) - count
+        shown = screen.table.model_copy(update={"rows": tuple(ranked[:count])})
+        more = [f"… and {left} more"] if left else []
+        lines = [*caption, *_table_lines(shown, width), *(Text(line, style="dim") for line in more)]
+        if len(lines) <= room:
+            break
+    return lines
+
+
+def _forest_table(view: ReportView) -> Table:
+    """Return every comparison and control."""
     several = len(view.arms) > 2
-    table.add_column("cell", overflow="fold")
-    if several:
-        table.add_column("contender", overflow="fold")
-    table.add_column("ratio", justify="right", no_wrap=True)
-    table.add_column("95% interval", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    before = ""
-    for row in view.forest.rows:
-        cells = [Text("" if row.short == before else row.short)]
-        if several:
-            cells.append(Text(row.contender))
-        cells += [
-            Text(row.ratio, style="bold"),
-            Text(row.interval or "none yet"),
-            Text(row.verdict + marks(row.notes), style=_STYLES[row.tone]),
-        ]
-        table.add_row(*cells)
-        before = row.short
-    return table
+    rows = [
+        Row.of(*([row.contender] if several else []), row.ratio, row.interval or "none yet",
+               row.verdict + marks(row.notes), group=row.short)
+        for row in view.forest.rows
+    ]  # fmt: skip
+    columns = (*(["contender"] if several else []), "ratio", "95% interval", "verdict")
+    return Table(id="comparisons", columns=columns, rows=tuple(rows), group_title="cell")
 
 
-def _grouped(table: Table) -> RichTable:
-    shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    kept = [name not in table.wide for name in table.columns]
-    for name in (table.group_title, *compress(table.columns, kept)):
-        shown.add_column(Text(name), overflow="fold")
-    before = ""
-    for row in table.rows:
-        group = "" if row.group == before else row.group
-        shown.add_row(*(Text(cell) for cell in (group, *map(value_text, compress(row.values, kept)))))
-        before = row.group
-    return shown
+def _table_lines(table: Table, width: int) -> list[Text]:
+    """Lay a table out. If it is too wide, leave out its `wide` columns, the last one first, then stack it."""
+    titles = list(table.columns)
+    while True:
+        kept = [table.columns.index(title) for title in titles]
+        rows = [[value_text(row.values[at]) for at in kept] for row in table.rows]
+        grouped = bool(table.group_title)
+        heads = [table.group_title, *titles] if grouped else titles
+        cells = (
+            _without_repeats([[row.group, *own] for row, own in zip(table.rows, rows, strict=True)])
+            if grouped
+            else rows
+        )
+        widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
+        if sum(widths) + len(_GAP) * (len(widths) - 1) <= width:
+            return list(_laid_out(heads, cells, widths))
+        droppable = [title for title in titles if title in table.wide]
+        if not droppable:
+            return list(_stacked(heads, cells, width, grouped=grouped))
+        titles.remove(droppable[-1])
+
+
+def _without_repeats(rows: list[list[str]]) -> list[list[str]]:
+    groups = [row[0] for row in rows]
+    return [
+        ["" if own == before else own, *row[1:]] for own, before, row in zip(groups, ["", *groups], rows, strict=False)
+    ]
+
+
+def _laid_out(heads: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[Text]:
+    right = [bool(rows) and all(_NUMBER.fullmatch(row[at]) for row in rows) and at > 0 for at in range(len(heads))]
+    if any(heads):
+        yield Text(_GAP.join(map(_padded, heads, widths, right)), style="bold")
+        yield Text("─" * (sum(widths) + len(_GAP) * (len(widths) - 1)), style="dim")
+    for row in rows:
+        padded = map(_padded, row, widths, right)
+        yield Text(_GAP).join(Text(cell, style=_style(cell)) for cell in padded)
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    space = " " * (width - cell_len(text))
+    return space + text if right else text + space
+
+
+def _style(cell: str) -> str:
+    return _STYLES.get(next(iter(cell.split()), ""), "")  # type: ignore[call-overload,no-any-return]
+
+
+def _stacked(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, grouped: bool) -> Iterator[Text]:
+    """Yield the first column on lines of its own, and below it the others with their headings."""
+    for row in rows:
+        named = [*zip(heads, row, strict=True)]
+        if grouped and (group := named.pop(0)[1]):
+            yield from _lines(group, width, "bold")
+        yield from _lines(named[0][1], width, indent="  " if grouped else "")
+        rest = " · ".join(f"{head} {cell}".strip() for head, cell in named[1:] if cell)
+        yield from _lines(rest, width, indent="    " if grouped else "  ")

@@ -4,17 +4,17 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Forest, ForestRow, Record, Tone, VerdictView
+from bakeoff.report.view import Column, Forest, ForestRow, Record, Table, Tone, VerdictView
 from bakeoff.stats.effects import interactions
 from bakeoff.stats.hosts import without_hosts
 from bakeoff.stats.interval import excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Obstacle, Stop, Word
 from bakeoff.stats.verdict import leaning
-from bakeoff.units import format_duration, percent_text
+from bakeoff.units import format_duration, format_rate, percent_text
 
 STOPS = {
     Stop.PRECISE: "precision reached",
@@ -162,12 +162,18 @@ def _repeats(n: int, *, restarted: bool) -> str:
     return text if restarted else text.replace("restart", "repetition")
 
 
-def _basis(context: Context) -> str:
+def restarts_text(context: Context) -> str:
+    """`6 to 8 restarts of every server`."""
     counts = sorted({each.estimate.n for each in context.primary if each.estimate.n} or {0})
     restarted = all(map(_is_restarted, context.primary))
     restarts = _repeats(counts[-1], restarted=restarted)
     if len(counts) > 1:
         restarts = f"{counts[0]} to {restarts}"
+    return f"{restarts} of every server" if restarted else restarts
+
+
+def _basis(context: Context) -> str:
+    restarted = all(map(_is_restarted, context.primary))
     spreads = [found for each in context.primary if each.estimate.n and (found := _spread(each)) is not None]
     spread = percent_text(statistics.median_high(spreads)) if spreads else ""
     noise = f"; ratios differ by {spread} between {'restarts' if restarted else 'repetitions'}" if spread else ""
@@ -176,8 +182,7 @@ def _basis(context: Context) -> str:
     trusted, control = context.analysis.trusted, ""
     if trusted is not None:
         control = "; the control, a second baseline, holds 1 at 99%" if trusted else "; the control does NOT hold 1"
-    where = " of every server" if restarted else ""
-    return f"This rests on {restarts}{where}{noise}{control}."
+    return f"This rests on {restarts_text(context)}{noise}{control}."
 
 
 def _spread(comparison: Comparison) -> float | None:
@@ -210,6 +215,61 @@ def mean_sentences(context: Context) -> tuple[str, ...]:
             f"Over {over} {name} has {numbers.ratio_of(mean)} the throughput of {baseline} (geometric mean, {spread})."
         )
     return tuple(sentences)
+
+
+# A terminal's screen.
+
+_Of = Callable[[Comparison], str]
+
+
+def answer(context: Context) -> str:
+    """Say which is faster and by how much."""
+    if len(context.primary) == 1:
+        (only,) = context.primary
+        said = f"{context.labels[only.contender]} {_headline(context, only)}."
+        return " ".join(filter(None, (said, _first_sentence(context, only.verdict.sentence)[1])))
+    tones = {_tone_of(each) for each in context.primary}
+    if len(context.analysis.contenders) == 1 and tones in ({Tone.FASTER}, {Tone.SLOWER}):
+        ranked = sorted((each.estimate for each in context.primary), key=lambda each: each.mean)
+        ends = " to ".join(map(numbers.ratio_of, (ranked[0], ranked[-1])))
+        (contender,), (tone,) = context.analysis.contenders, tones
+        names = context.labels[contender], context.labels[context.analysis.baseline]
+        return f"{names[0]} is {tone} than {names[1]} in all {len(ranked)} cells: {ends} the throughput."
+    return " ".join(filter(None, (_direction(context), _largest(context))))
+
+
+def comparisons_table(context: Context) -> tuple[Table | None, str, tuple[int, ...]]:
+    """Return a table with a row per comparison, what all rows share, and the rows by size."""
+    if not context.primary:
+        return None, "", ()
+    names, shorts = context.labels, context.short_labels
+    places: tuple[tuple[str, _Of, _Of], ...] = (
+        ("workload", lambda each: each.workload, lambda each: each.workload),
+        ("threads", lambda each: numbers.threads(each.threads), lambda each: str(each.threads)),
+        ("contender", lambda each: names[each.contender], lambda each: shorts[each.contender]),
+    )
+    several = {title for title, whole, _ in places if len({whole(each) for each in context.primary}) > 1}
+    shared = [whole(context.primary[0]) for title, whole, _ in places if title not in several]
+    columns = [Column(title, short) for title, _, short in places if title in several]
+    table = Table.of(
+        "comparisons",
+        context.primary,
+        *columns,
+        Column("ratio", lambda each: numbers.ratio_of(each.estimate)),
+        Column("95% interval", lambda each: numbers.interval(each.estimate.interval) or "none yet"),
+        Column("verdict", lambda each: " · ".join(each.verdict.words)),
+        Column("events/s", lambda each: _rates(context, each), wide=True),
+    )
+    ranks = sorted(range(len(context.primary)), key=lambda at: _sure_size(context.primary[at]), reverse=True)
+    over = f"{'over' if shared else 'Over'} {context.labels[context.analysis.baseline]}"
+    return table, " ".join(filter(None, (" · ".join(shared), over))), tuple(ranks)
+
+
+def _rates(context: Context, comparison: Comparison) -> str:
+    """`14,002 → 12,441`: events per second of the baseline and the contender."""
+    arms = (comparison.baseline, comparison.contender)
+    known = [context.summaries.get((comparison.cell, arm)) for arm in arms]
+    return " → ".join(format_rate(each.tps) for each in known if each) if all(known) else ""
 
 
 # Verdicts.

@@ -128,10 +128,16 @@ class Footnote(Frozen):
     text: str
     where: tuple[str, ...]
 
+    @property
+    def located(self) -> str:
+        """`UNSTABLE: stalls differ. (oltp_read_only · 4 threads, mysql:8.0)`."""
+        where = self.where[0] if len(self.where) == 1 else f"{len(self.where)} comparisons"
+        return f"{self.word}: {self.text} ({where})"
+
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a report says about a question.
+    """What a report says about a question. A terminal shows `table` instead of the comparisons.
 
     If it `replaces_verdicts`, the answer rests on all arms together. Programs get `document`, as `key` in JSON.
     Verdicts decide the exit code unless it is given.
@@ -139,10 +145,16 @@ class Conclusion:
 
     asks: str
     lead: tuple[str, ...] = ()
+    table: "Table | None" = None
     replaces_verdicts: bool = False
     document: BaseModel | None = None
     key: str = ""
     exit_code: ExitCode | None = None
+
+
+def marks(notes: Iterable[int]) -> str:
+    """` [1] [3]`: references to footnotes."""
+    return "".join(f" [{number}]" for number in notes)
 
 
 class Status(Frozen):
@@ -174,6 +186,10 @@ class Value(Frozen):
     href: str = Field(default="", exclude_if=not_)
 
 
+def value_text(value: Value) -> str:
+    return f"{value.text} ({value.sub})" if value.sub else value.text
+
+
 class Row(Frozen):
     """A table's row. Neighbours of equal `group` stand under one heading; `slot` gives the arm's colour."""
 
@@ -193,7 +209,7 @@ class Table(Frozen):
     Attributes:
         columns: headings; all empty for a list of facts. All but the first hold numbers unless `all_text`.
         page_only: too long for Markdown.
-        wide: columns that a terminal leaves out.
+        wide: columns that a terminal leaves out if the table does not fit, the last one first.
     """
 
     kind: Literal["table"] = "table"
@@ -246,7 +262,7 @@ class Table(Frozen):
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of a table made of items. None and "" show nothing; a terminal leaves out `wide` ones."""
+    """A column of a table made of items. None and "" show nothing; a narrow terminal leaves out `wide` ones."""
 
     title: str
     get: Callable[[T], Any]
@@ -396,6 +412,25 @@ class RecordList(Frozen):
     in_csv: bool = False
 
 
+class Screen(Frozen):
+    """What a terminal shows at the end of a run, beside the question, warnings and footnotes.
+
+    Attributes:
+        caption: what all rows of the table share.
+        ranks: rows of the table, the largest difference first; empty if they are in the order of importance.
+        why: the causes, in three lines of 80 columns.
+        figures: lines that the table does not have, such as published ratios.
+    """
+
+    answer: str = ""
+    caption: str = ""
+    table: Table | None = None
+    ranks: tuple[int, ...] = ()
+    why: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+    effort: str = ""
+
+
 class ReportView(Frozen):
     """Everything a report shows, in its order. Captures and histories have no verdicts, arms and conclusion.
 
@@ -423,7 +458,7 @@ class ReportView(Frozen):
     conditions: str = ""
     forest: Forest = Forest()
     sections: tuple[Section, ...]
-    key_figures: tuple[str, ...] = ()
+    screen: Screen = Field(default=Screen(), exclude=True)
     effort: tuple[str, ...] = ()
     command: str = ""
     footnotes: tuple[Footnote, ...] = ()

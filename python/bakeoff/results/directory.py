@@ -24,19 +24,7 @@ from bakeoff.errors import BakeoffError, ResultsError
 from bakeoff.files import sync_directory, write_atomically
 from bakeoff.plan import Plan
 from bakeoff.redaction import Redactor
-from bakeoff.results.epoch_data import (
-    CHANGES,
-    CHECKSUMS,
-    SLICE_SCHEMA,
-    CellChanges,
-    EpochData,
-    EpochWriter,
-    FailureRow,
-    Load,
-    Outcome,
-    arm_directory_name,
-    with_open_loop_time,
-)
+from bakeoff.results import epoch_data
 from bakeoff.results.frame import Frame, read_parquet
 from bakeoff.results.manifest import (
     FORMAT,
@@ -148,9 +136,9 @@ class RunDirectory:
         """Mark finished epochs as invalid for all arms; the report shows the reason."""
         self.write_json("set-aside.json", {str(epoch): reason for epoch in epochs})
 
-    def epoch(self, number: int, build: int) -> EpochWriter:
+    def epoch(self, number: int, build: int) -> epoch_data.EpochWriter:
         """Begin an epoch. An unfinished attempt is kept as `epochs/NNN.abandoned-K`; stale reports are removed."""
-        path = self._epoch_path(number)
+        path = self.path / self._epochs / f"{number:03d}"
         if (path / "outcome.json").exists():
             raise ResultsError(f"run {self.name}: epoch {number} is finished and is not written again.")
         for derived in _DERIVED if self._epochs == _EPOCHS else ():
@@ -159,7 +147,7 @@ class RunDirectory:
             names = (path.with_name(f"{path.name}.abandoned-{attempt}") for attempt in count(1))
             path.rename(next(name for name in names if not name.exists()))
         path.mkdir(parents=True)
-        return EpochWriter(path, epoch=number, build=build, redactor=self._redactor)
+        return epoch_data.EpochWriter(path, epoch=number, build=build, redactor=self._redactor)
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
@@ -175,7 +163,7 @@ class RunDirectory:
         """Return the machines that measured the valid epochs, else the machine of the run."""
         outcomes = [outcome for epoch in self.finished_epochs() if (outcome := self.outcome(epoch)).valid]
         return tuple(
-            self._needed(f"hosts/{arm_directory_name(host)}.json", Host) if host else self.manifest().host
+            self._needed(f"hosts/{epoch_data.arm_directory_name(host)}.json", Host) if host else self.manifest().host
             for host in sorted({outcome.host for outcome in outcomes} or {""})
         )
 
@@ -196,7 +184,7 @@ class RunDirectory:
     def builds(self) -> dict[str, dict[str, Any]]:
         """Return the document of each load of the data: {"A-0": {rows, seconds, bytes …}}."""
         names = [name for name in self._names_in("builds") if name.endswith(".json")]
-        return {name.removesuffix(".json"): dict(self._needed(f"builds/{name}", Load)) for name in names}
+        return {name.removesuffix(".json"): dict(self._needed(f"builds/{name}", epoch_data.Load)) for name in names}
 
     def finished_epochs(self) -> tuple[int, ...]:
         """Return the numbers of epochs that have an outcome, valid or discarded, ascending."""
@@ -208,17 +196,17 @@ class RunDirectory:
         begun = [name for name in self._names_in(self._epochs) if re.match("[0-9]", name)]
         return sum(not self._has(f"{self._epochs}/{name}/outcome.json") for name in begun)
 
-    def outcome(self, epoch: int) -> Outcome:
+    def outcome(self, epoch: int) -> epoch_data.Outcome:
         """Return how a finished epoch went; invalid if it was set aside later."""
-        outcome = self._needed(f"{self._epochs}/{epoch:03d}/outcome.json", Outcome)
+        outcome = self._needed(f"{self._epochs}/{epoch:03d}/outcome.json", epoch_data.Outcome)
         aside = self.read("set-aside.json", dict[str, str]) if self._epochs == _EPOCHS else None
         reason = (aside or {}).get(str(epoch))
         return outcome if reason is None else outcome.model_copy(update={"valid": False, "discard_reason": reason})
 
-    def load_epoch(self, epoch: int, *, whole: bool = True) -> EpochData:
+    def load_epoch(self, epoch: int, *, whole: bool = True) -> epoch_data.EpochData:
         """Read one finished epoch; unless `whole`, only its outcome and slices."""
         outcome = self.outcome(epoch)
-        return EpochData(
+        return epoch_data.EpochData(
             epoch=epoch,
             build=outcome.build,
             valid=outcome.valid,
@@ -226,25 +214,25 @@ class RunDirectory:
             slices=self._slices(epoch),
             histograms=self.histograms(epoch) if whole else [],
             variables=self.variables(epoch) if whole else {},
-            changes=self.server_json(epoch, CHANGES, CellChanges) if whole else {},
+            changes=self.server_json(epoch, epoch_data.CHANGES, epoch_data.CellChanges) if whole else {},
             failures=self.failures(epoch) if whole else [],
             host=outcome.host,
         )
 
-    def load_epochs(self) -> Iterator[EpochData]:
+    def load_epochs(self) -> Iterator[epoch_data.EpochData]:
         return map(self.load_epoch, self.finished_epochs())
 
     def slices(self, *columns: str) -> Frame:
         """Return the slices of all valid epochs; name columns to save memory."""
         valid = (epoch for epoch in self.finished_epochs() if self.outcome(epoch).valid)
-        chosen = columns or tuple(SLICE_SCHEMA)
-        none = Frame.of_rows([], SLICE_SCHEMA)
+        chosen = columns or tuple(epoch_data.SLICE_SCHEMA)
+        none = Frame.of_rows([], epoch_data.SLICE_SCHEMA)
         return Frame.concat([each.select(*chosen) for each in (none, *map(self._slices, valid))])
 
-    def failures(self, epoch: int) -> list[FailureRow]:
+    def failures(self, epoch: int) -> list[epoch_data.FailureRow]:
         name = f"{self._epochs}/{epoch:03d}/failures.json"
         content = self._checked_bytes(name)
-        return [] if content is None else self._parsed(name, content, list[FailureRow])
+        return [] if content is None else self._parsed(name, content, list[epoch_data.FailureRow])
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
         name = f"{self._epochs}/{epoch:03d}/histograms.jsonl"
@@ -281,7 +269,7 @@ class RunDirectory:
         return {unquote(arm): self._needed(f"{folder}/{arm}/{name}", kind) for arm in found}
 
     def server_text(self, epoch: int, arm: str, name: str) -> str | None:
-        content = self._bytes(f"{self._epochs}/{epoch:03d}/servers/{arm_directory_name(arm)}/{name}")
+        content = self._bytes(f"{self._epochs}/{epoch:03d}/servers/{epoch_data.arm_directory_name(arm)}/{name}")
         return None if content is None else content.decode(errors="replace")
 
     def damaged(self, name: str, reason: str) -> ResultsError:
@@ -302,12 +290,11 @@ class RunDirectory:
             raise self._missing(name)
         with self._reading(name):
             slices, found = read_parquet(content)
-        if found != SLICE_SCHEMA:
+        if found != epoch_data.SLICE_SCHEMA:
             raise self.damaged(name, "its columns are not those of this format")
-        return with_open_loop_time(slices, {cell.name for cell in plan.cells if cell.open_loop} if plan else set())
-
-    def _epoch_path(self, number: int) -> Path:
-        return self.path / self._epochs / f"{number:03d}"
+        return epoch_data.with_open_loop_time(
+            slices, {cell.name for cell in plan.cells if cell.open_loop} if plan else set()
+        )
 
     def _names_in(self, folder: str) -> list[str]:
         path = self.path / folder
@@ -327,15 +314,15 @@ class RunDirectory:
     def _checked_bytes(self, name: str) -> bytes | None:
         """Read a file of an epoch and verify its checksum, if the epoch has any; None if it was never written."""
         folder, _, own = name.rpartition("/")
-        content, sums = self._bytes(name), self._bytes(f"{folder}/{CHECKSUMS}")
+        content, sums = self._bytes(name), self._bytes(f"{folder}/{epoch_data.CHECKSUMS}")
         if sums is None:
             return content
-        with self._reading(f"{folder}/{CHECKSUMS}"):
+        with self._reading(f"{folder}/{epoch_data.CHECKSUMS}"):
             known = dict(line.split("  ", 1)[::-1] for line in sums.decode().splitlines())
         if content is None and own in known:
             raise self._missing(name)
         if content is not None and known.get(own) != hashlib.sha256(content).hexdigest():
-            raise self.damaged(name, f"its checksum is not the one in {CHECKSUMS}")
+            raise self.damaged(name, f"its checksum is not the one in {epoch_data.CHECKSUMS}")
         return content
 
     def _needed(self, name: str, kind: type[T]) -> T:

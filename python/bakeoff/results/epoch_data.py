@@ -9,10 +9,12 @@ import gzip
 import hashlib
 import json
 import struct
+import tomllib
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -90,11 +92,7 @@ COUNTERS = "counters.json"  # A server's `CellCounters` by cell
 
 @dataclass(frozen=True)
 class EpochData:
-    """One finished epoch as the statistics read it.
-
-    `changes` are variables that changed after the server's start, by arm and cell; `failures` are statements of
-    captures.
-    """
+    """One finished epoch as the statistics read it."""
 
     epoch: int
     slices: Frame
@@ -103,35 +101,14 @@ class EpochData:
     discard_reason: str = ""
     histograms: Sequence[Mapping[str, Any]] = ()
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
-    changes: dict[str, CellChanges] = field(default_factory=dict)
+    changes: dict[str, CellChanges] = field(default_factory=dict)  # after the server's start, by arm
     failures: list[FailureRow] = field(default_factory=list)
     host: str = ""
 
 
-SLICE_SCHEMA: Schema = {
-    "epoch": "int32", "build": "int32", "cell": "string", "arm": "string", "block": "int32", "position": "int32",
-    "start_ns": "int64", "length_ns": "int64", "busy_ns": "int64", "connections": "int32",
-    "events": "int64", "reads": "int64", "writes": "int64", "other": "int64",
-    "errors": "string",  # JSON text: {"1213": 1}
-    "retries": "int64", "reconnects": "int64", "late_starts": "int64", "dropped": "int64",
-    "latency_sum_ns": "int64", "latency_max_ns": "int64", "sent_bytes": "int64", "received_bytes": "int64",
-    "client_user_ns": "int64", "client_system_ns": "int64",
-    # The server's are null when it runs elsewhere.
-    "server_cpu_ns": "int64", "server_read_bytes": "int64", "server_write_bytes": "int64", "server_rss_bytes": "int64",
-    "host_user_ns": "int64", "host_system_ns": "int64", "host_iowait_ns": "int64", "host_steal_ns": "int64",
-    "host_idle_ns": "int64", "context_switches": "int64",
-    "threads": "string",  # JSON text: CPU ns of the server's busy threads by name, in slices of 0.1 s and more
-}  # fmt: skip
-
-HOST_SCHEMA: Schema = {
-    "time_ns": "int64",  # since the epoch's start
-    # Shares of all CPUs, 0 to 1.
-    "user": "float64", "system": "float64", "iowait": "float64", "steal": "float64", "idle": "float64",
-    "memory_used_bytes": "int64", "memory_cached_bytes": "int64",
-    "disk_read_bytes_per_s": "float64", "disk_write_bytes_per_s": "float64",
-    "network_bytes_per_s": "float64",  # loopback included
-    "context_switches_per_s": "float64", "interrupts_per_s": "float64", "running": "int64", "blocked": "int64",
-}  # fmt: skip
+_SCHEMAS = tomllib.loads(files("bakeoff.results").joinpath("schemas.toml").read_text("utf-8"))
+SLICE_SCHEMA: Schema = _SCHEMAS["slices"]
+HOST_SCHEMA: Schema = _SCHEMAS["host"]
 
 RSS_PREFIX = "rss_bytes:"  # one more column of the host table for each arm
 
@@ -177,10 +154,7 @@ def arm_directory_name(arm: str) -> str:
 
 
 class EpochWriter:
-    """Collects an epoch in memory and writes it at `finish`, `outcome.json` last. Server files are written at once.
-
-    `warm_up` holds `slice` messages from before measuring, `host_samples` the machine's load once a second.
-    """
+    """Collects an epoch in memory and writes it at `finish`, `outcome.json` last. Server files are written at once."""
 
     def __init__(self, path: Path, *, epoch: int, build: int, redactor: Redactor) -> None:
         self.path = path
@@ -189,7 +163,7 @@ class EpochWriter:
         self.slices: list[Mapping[str, Any]] = []
         self.histograms: list[Mapping[str, Any]] = []
         self.failures: list[Mapping[str, Any]] = []
-        self.warm_up: list[Mapping[str, Any]] = []
+        self.warm_up: list[Mapping[str, Any]] = []  # `slice` messages from before measuring
         self.host_samples: list[Mapping[str, Any]] = []
         self._redactor = redactor
         self._digests: dict[str, str] = {}

@@ -173,10 +173,7 @@ FORMAT = 4  # version of the run directory's format (docs/reference/results.md)
 
 
 class Manifest(Frozen):
-    """What made a run directory.
-
-    `commit` is of the checkout that bakeoff ran from; None if installed. `command` has no passwords.
-    """
+    """What made a run directory."""
 
     format: int = FORMAT
     name: str

@@ -224,11 +224,7 @@ def max_servers_for_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
 
 
 def share_memory(study: Study, *, available_bytes: int | None = None, at_most: int | None = None) -> MemoryShare:
-    """Choose the size of the buffer pools, equal on all arms, and how many servers run at once, `at_most` if given.
-
-    A pool holds 1.5 times the data. If memory is short, fewer servers run at once; pools shrink only if two do not fit.
-    `available_bytes` defaults to the memory that is free now. HostError if not even two servers fit.
-    """
+    """Choose the size of the buffer pools, equal on all arms, and how many servers run at once, `at_most` if given."""
     ours = [arm for arm in study.arms if not arm.server.is_running]
     available = free_memory_bytes() if available_bytes is None else available_bytes
     usable = int(available * _MEMORY_SHARE)

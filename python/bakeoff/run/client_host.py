@@ -8,6 +8,7 @@ import contextlib
 import os
 import secrets
 import shlex
+import shutil
 import socket
 import subprocess
 import tarfile
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +28,9 @@ from bakeoff.errors import EngineError, HostError
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import NETWORK, Network
 from bakeoff.servers.client import THIS_MACHINE, Access
+from bakeoff.servers.fetch import sha256_of
 from bakeoff.servers.paths import boot_id
+from bakeoff.servers.process import run_as_us
 from bakeoff.spec import Study
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes
@@ -39,7 +42,6 @@ _COMPLETE = ".complete"
 _CONNECT_S, _ALIVE_S, _ALIVE_COUNT = 10, 5, 4
 _SILENCE_S = _ALIVE_S * _ALIVE_COUNT
 _SSH_FAILED = 255
-_POLL_S = 0.05
 _BULK_S = 1.5
 _PROBE_S = 30.0
 _CHUNK_BYTES = 1 << 18
@@ -57,8 +59,7 @@ class _Folder:
     def of(cls, kind: str, files: Iterable[Path]) -> "_Folder":
         digest, files = sha256(), tuple(files)
         for path in files:
-            with path.open("rb") as file:
-                digest.update(os.fsencode(path.name) + b"\0" + file_digest(file, "sha256").digest())
+            digest.update(os.fsencode(path.name) + b"\0" + sha256_of(path).encode())
         return cls(f"{kind}-{digest.hexdigest()[:24]}", files)
 
     def write(self, out: IO[bytes]) -> None:
@@ -156,31 +157,18 @@ class ClientHost:
         ssh = shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
         return [*ssh, "-T", *given, "--", self.name, remote]
 
-    def _run(self, script: str, *arguments: str, stdin: IO[bytes] | None = None, what: str = "") -> str:
-        command = self._ssh(script, *arguments, compressed=stdin is not None)
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            try:
-                process = subprocess.Popen(
-                    command, stdin=stdin or subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-                )
-            except OSError as error:
-                raise HostError(
-                    f"--client {self.name}: {command[0]} cannot be run: {error.strerror}.",
-                    hint=f"Install an ssh client, or name another one in {SSH_VARIABLE}.",
-                ) from None
-            try:
-                while process.poll() is None:
-                    self._heed_stop()
-                    time.sleep(_POLL_S)
-            finally:
-                process.kill()
-                process.wait()
-            out.seek(0)
-            err.seek(0)
-            said = err.read().decode("utf8", "replace")
-            if process.returncode:
-                raise self._failure(process.returncode, said, what)
-            return out.read().decode("utf8", "replace")
+    def _run(self, script: str, *arguments: str, stdin: Path | None = None, what: str = "") -> str:
+        program, *rest = self._ssh(script, *arguments, compressed=stdin is not None)
+        found = shutil.which(program)
+        if found is None:
+            raise HostError(
+                f"--client {self.name}: {program} cannot be found.",
+                hint=f"Install an ssh client, or name another one in {SSH_VARIABLE}.",
+            )
+        done = run_as_us([found, *rest], stdin=stdin, watch=self._heed_stop)
+        if done.returncode:
+            raise self._failure(done.returncode, done.stderr, what)
+        return done.stdout
 
     def _failure(self, status: int, said: str, what: str) -> HostError:
         lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -214,10 +202,10 @@ class ClientHost:
     def _copy(self, folder: _Folder) -> None:
         self._listener.stage(f"copying to {self.name}")
         what = f"{', '.join(path.name for path in folder.files[:3])} could not be copied"
-        with tempfile.TemporaryFile() as archive:
+        with tempfile.NamedTemporaryFile() as archive:
             folder.write(archive)
-            archive.seek(0)
-            self._run(_script("unpack"), self._cache, folder.name, stdin=archive, what=what)
+            archive.flush()
+            self._run(_script("unpack"), self._cache, folder.name, stdin=Path(archive.name), what=what)
 
     def _measure_network(self, address: str, facts: dict[str, str]) -> Network:
         self._listener.stage(f"measuring the network to {self.name}")

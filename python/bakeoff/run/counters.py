@@ -1,6 +1,7 @@
 """Read the counters of our own servers before and after a cell is measured: what an event of it cost."""
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,17 +16,7 @@ from bakeoff.servers import Instance
 _TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
 _PAGE_BYTES = sysconf("SC_PAGE_SIZE")
 
-# Names of server threads (MySQL 8.0.27 and later, MariaDB 11 and later); all others serve connections.
-_GROUPS = (
-    ("purge", re.compile(r"ib_(srv_)?(purge|wkr|pur)|srv_purge")),
-    ("page_cleaner", re.compile(r"ib_(pg_flush|buf_(flush|lru|resize|dump))|page_clean")),
-    ("log", re.compile(r"ib_log|log_|checkpoint_bg")),
-    ("io", re.compile(r"ib_io|io_")),
-    (
-        "background",
-        re.compile(r"ib_|signal|sig_handler|alarm|ack_rec|evt_|event_|gtid_zip|compress|manager|statement_timer|rpl_"),
-    ),
-)
+_GROUPS: dict[str, str] = tomllib.loads(Path(__file__).with_name("thread_groups.toml").read_text("ascii"))
 
 
 @dataclass(frozen=True)
@@ -177,7 +168,7 @@ def _cpu_by_group(before: Reading, after: Reading, spent: Mapping[str, float]) -
     """Split CPU time by groups of threads; what no named group used went into connections."""
     found: dict[str, float] = {}
     for task, thread in after.threads.items():
-        group = next((name for name, pattern in _GROUPS if pattern.match(thread.name)), "")
+        group = next((name for name, pattern in _GROUPS.items() if re.match(pattern, thread.name)), "")
         if group:
             then = before.threads[task].cpu_ns if task in before.threads else 0
             key = f"cpu.thread.{group}_ns"

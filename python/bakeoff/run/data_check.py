@@ -73,10 +73,7 @@ class _Table:
 
 
 def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False) -> dict[str, dict[str, Answer]]:
-    """Query every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}, {} without comparable columns.
-
-    `quick` avoids full scans, for a server that has just been restored.
-    """
+    """Query every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}, {} without comparable columns."""
     return {
         f"{database}.{table.name}": _ask(server, database, table, quick=quick)
         for database in databases
@@ -115,10 +112,7 @@ def other_answers(before: Mapping[str, RowAnswers], now: Mapping[str, RowAnswers
 
 
 def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listener) -> None:
-    """Check that all arms hold the same rows; note a difference that your own data may have.
-
-    RunInvalid if tables that bakeoff's own scripts loaded differ, because measuring them would compare nothing.
-    """
+    """Check that all arms hold the same rows; note a difference that your own data may have."""
     differences = row_differences(study.arms, answers)
     if not differences:
         return

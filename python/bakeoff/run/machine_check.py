@@ -241,10 +241,7 @@ class Proof:
 
 
 def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
-    """Run two equal servers against each other and forecast what this machine resolves. Only a failed run is kept.
-
-    Returns None if too few epochs finished, for example because `stop` was set.
-    """
+    """Run two equal servers against each other and forecast what this machine resolves. Only a failed run is kept."""
     study = _duel_of_one_server(server, seed=seed, threads=threads, budget_s=TEST_RUN_S)
     with _folder_of_a_test_run() as folder:
         run, _ = _run(study, folder, listener, stop)

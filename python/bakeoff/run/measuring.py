@@ -3,9 +3,11 @@
 import difflib
 import math
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bakeoff import features
@@ -25,7 +27,8 @@ _THROUGHPUT_PERIOD_NS = 500_000_000
 _ERROR_SHARE = 0.01  # errors per event above which an arm measures failing rather than working
 
 
-RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
+_OPTIONS = tomllib.loads(Path(__file__).with_name("script_options.toml").read_text("ascii"))
+RAND_TYPES: tuple[str, ...] = tuple(_OPTIONS["rand_types"])
 # Shape the random numbers of every script: whether a value fits, and what to write instead.
 _RAND_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
     "rand_spec_iter": (lambda value: 0 < value <= 10_000, "a whole number from 1 to 10000"),
@@ -37,27 +40,12 @@ _RAND_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
 RAND = ("rand_type", *_RAND_NUMBERS)
 # sysbench 0.5 scripts declare no options; sysbench's own options and the table engine are globals to them.
 _GLOBALS = ("mysql_", "db_")
-ELSEWHERE = {
-    "db_ps_mode": "Write --db-ps-mode (duel), or prepare_mode in the settings of a study.",
-    "mysql_ssl": "Write --mysql-ssl (duel), or tls in the settings of a study.",
-    "mysql_storage_engine": "Write --mysql-storage-engine (duel), or engine in the settings of a study.",
-    "rand_seed": "Write --seed.",
-}
-_EXPECTED = {
-    "bool": "on or off",
-    "int": "a whole number, with K, M, G or T if need be",
-    "size": "a number of bytes, with K, M, G or T if need be",
-    "double": "a number, with K, M, G or T if need be",
-}
+ELSEWHERE: dict[str, str] = _OPTIONS["elsewhere"]
+_EXPECTED: dict[str, str] = _OPTIONS["expected"]
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
 _WHOLE = re.compile(r"\+?\d{1,20}", re.ASCII)
 _OFF = ("off", "false", "0", "no")
-# Options that change the tables that `prepare` of the bundled scripts creates.
-_OF_TABLES = frozenset({
-    "auto_inc", "secondary", "create_secondary", "create_table_options", "content",
-    "compressibility", "column_type", "column_length", "text_length", "column_charset", "column_collation",
-    "table_suffix", "new_order_table", "use_fk", "force_pk", "load_index",
-})  # fmt: skip
+_OF_TABLES = frozenset(_OPTIONS["of_tables"])
 _ENGINE_OPTION = "default_storage_engine"
 
 

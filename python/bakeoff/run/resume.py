@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 
 from bakeoff.errors import BakeoffError, HostError, ResultsError, SpecError
@@ -26,6 +26,7 @@ from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.run.kept_loads import dump_digest, kept_bytes
 from bakeoff.run.measuring import resolved
 from bakeoff.servers.catalog import parse_version
+from bakeoff.servers.fetch import sha256_of
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
 from bakeoff.spec.server_name import is_url
@@ -169,12 +170,8 @@ def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) ->
 
 
 def script_digests(study: Study) -> dict[str, str]:
-    found = {}
-    for script in dict.fromkeys(workload.script for workload in study.workloads):
-        if Path(script).is_file():
-            with Path(script).open("rb") as file:
-                found[script] = file_digest(file, "sha256").hexdigest()
-    return found
+    scripts = dict.fromkeys(workload.script for workload in study.workloads)
+    return {script: sha256_of(Path(script)) for script in scripts if Path(script).is_file()}
 
 
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:

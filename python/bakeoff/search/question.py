@@ -22,6 +22,7 @@ class _Search:
         return Conclusion(
             sections.question(context),
             lead=sections.lead(context),
+            table=sections.search_table(context),
             replaces_verdicts=True,
             document=found,
             key="bisection",

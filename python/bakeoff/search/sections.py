@@ -50,11 +50,14 @@ def lead(context: Context) -> tuple[str, ...]:
 def bisection_section(context: Context) -> Section | None:
     if not isinstance(context.study.question, Search):
         return None
+    return Section.of("Bisection", search_table(context), anchor="bisection", nav="Bisection", in_terminal=True)
+
+
+def search_table(context: Context) -> Table | None:
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return None
-    table = _builds_table(context, search, believed) if search.builds else _settings_table(search, believed)
-    return Section.of("Bisection", table, anchor="bisection", nav="Bisection", in_terminal=True)
+    return _builds_table(context, search, believed) if search.builds else _settings_table(search, believed)
 
 
 def bisected(context: Context) -> Bisected | None:

@@ -10,39 +10,24 @@ import json
 import os
 import shutil
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bakeoff.errors import HostError, ServerError
 from bakeoff.files import sync_file_system
+from bakeoff.servers import paths
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.docker import kill, prepare
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.options import option_arguments
-from bakeoff.servers.paths import (
-    bytes_on_disk,
-    cache_root,
-    locked,
-    make_open_folder,
-    remove_if_free,
-    remove_unfinished,
-    require_reachable,
-    unfinished,
-)
 from bakeoff.servers.process import advice, last_line, run, run_as_us, server_identity, tail
 
 TEMPLATE_FORMAT = 2  # raise it when templates made by older code must not be used
 TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB
 _RECENTLY_S = 600.0
-
-_MYSQL_SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
-_MARIADB_SCRIPTS = (
-    "mysql_system_tables.sql", "mariadb_system_tables.sql",
-    "mysql_performance_tables.sql", "mariadb_performance_tables.sql",
-    "mysql_system_tables_data.sql", "mariadb_system_tables_data.sql",
-    "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql", "mariadb_sys_schema.sql",
-)  # fmt: skip
+_PARTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("server_parts.toml").read_text("utf-8"))
 
 
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> None:
@@ -51,11 +36,11 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
         with suppress(FileNotFoundError):  # another bakeoff may remove them too
             if not each.name.startswith("."):
                 found.append((each.stat().st_mtime, each))
-    sizes = {each: bytes_on_disk(each) for _, each in found}
+    sizes = {each: paths.bytes_on_disk(each) for _, each in found}
     for used_at, each in sorted(found):
         if sum(sizes.values()) <= limit_bytes or time.time() - used_at < unused_s:
             break
-        if remove_if_free(each, each.name):
+        if paths.remove_if_free(each, each.name):
             del sizes[each]
 
 
@@ -72,10 +57,10 @@ def locked_template(
     installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress
 ) -> Iterator[Path]:
     name = f"{installation.name}-{_key(installation, init_options)}"
-    home = cache_root() / "templates" / name
-    remove_unfinished(home.parent)
+    home = paths.cache_root() / "templates" / name
+    paths.remove_unfinished(home.parent)
     waiting = f"waiting for another bakeoff to initialise {installation.name}"
-    with locked(name, on_wait=lambda: progress(waiting, 0, 0)):
+    with paths.locked(name, on_wait=lambda: progress(waiting, 0, 0)):
         if not home.exists():
             progress(f"initialising {installation.name}", 0, 0)
             _initialise(installation, init_options, home)
@@ -91,9 +76,9 @@ def _key(installation: Installation, init_options: Mapping[str, str]) -> str:
 
 def _initialise(installation: Installation, init_options: Mapping[str, str], home: Path) -> None:
     identity = server_identity()
-    parent = make_open_folder(home.parent)
-    require_reachable(parent, identity.uid, identity.gid)
-    with unfinished(parent, home.name) as scratch:
+    parent = paths.make_open_folder(home.parent)
+    paths.require_reachable(parent, identity.uid, identity.gid)
+    with paths.unfinished(parent, home.name) as scratch:
         temporary, data, log = scratch / "tmp", scratch / "data", scratch / "init.log"
         temporary.mkdir()
         identity.own(temporary)
@@ -128,7 +113,7 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
 
 
 def _fetch_again(installation: Installation) -> str:
-    servers = (cache_root() / "servers").resolve()
+    servers = (paths.cache_root() / "servers").resolve()
     if not installation.basedir.is_relative_to(servers):
         return "Its files may be incomplete."
     name = installation.basedir.relative_to(servers).parts[0]
@@ -140,7 +125,7 @@ def _bootstrap_sql(installation: Installation) -> bytes:
     parts = [b"create database if not exists mysql;\nuse mysql;\n"]
     if installation.family == "mariadb":
         parts.append(b"SET @auth_root_socket=NULL;\nSET @skip_auth_anonymous=1;\n")
-    scripts = _MARIADB_SCRIPTS if installation.family == "mariadb" else _MYSQL_SCRIPTS
+    scripts = _PARTS[f"{installation.family}_scripts"]
     found = [installation.share / name for name in scripts if (installation.share / name).exists()]
     if not found:
         raise ServerError(

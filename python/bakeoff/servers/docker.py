@@ -33,14 +33,7 @@ _OF_CLIENT = re.compile(
     r"(HTTPS?|NO|ALL)_PROXY$",
     re.IGNORECASE,
 )
-_INIT = r"""
-exec 3<&0
-"$@" </dev/null &
-server=$!
-trap 'kill -TERM $server' TERM
-{ cat <&3 >/dev/null; kill -KILL $server; } 2>/dev/null &
-while :; do wait $server; status=$?; kill -0 $server 2>/dev/null || exit $status; done
-"""
+_INIT = Path(__file__).with_name("container_init.sh").read_text("ascii")
 
 
 def prepare(

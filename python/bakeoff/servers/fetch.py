@@ -15,10 +15,12 @@ import shutil
 import stat
 import subprocess
 import tarfile
+import tomllib
 import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -35,22 +37,8 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _APT = Path("/etc/apt")
 SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's security suite lost its plugin packages
 _CLIENTS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm"), "debian": ("apt-get", "apt")}
-_NEVER_NEEDED = re.compile(
-    r"^(perl|libperl|libgdbm|libdb5|libsasl2-modules-db|debconf|dpkg$|tar$|libselinux1|libacl1|libbz2-1.0-x)"
-)
-_NEEDED = (
-    "mysqld", "mariadbd", "bin/mysqld", "bin/mariadbd", "sbin/mysqld", "sbin/mariadbd",
-    "libexec/mysqld", "libexec/mariadbd",
-    "share/*", "share/*/*.sql", "share/*/charsets/*", "share/*/english/*", "share/charsets/*", "share/english/*",
-    "lib/private/*", "lib/*.so*", "lib64/*.so*", "lib/mysql/private/*", "libs/*.so*", "*.so.*",
-    "lib/plugin/*", "lib/mysql/plugin/*", "lib64/mysql/plugin/*",
-    "LICENSE*", "COPYING*", "README*", "EXCEPTIONS*", "docs/INFO_*", "VERSION",
-)  # fmt: skip
-_NOT_NEEDED = (
-    "*.a", "*/debug/*", "*mysqld-debug*", "*libmysqlclient*", "*libmariadbclient*", "*.jar", "*.pdb",
-    "share/*.1", "share/man/*", "share/doc/*", "share/aclocal/*", "share/pkgconfig/*", "share/SELinux/*",
-)  # fmt: skip
-
+_PATTERNS = tomllib.loads(files("bakeoff.servers").joinpath("needed_files.toml").read_text("utf-8"))
+_NEVER_NEEDED = re.compile(rf"^({'|'.join(_PATTERNS['unneeded_packages'])})")
 _DAMAGE = (
     OSError, KeyError, StopIteration, EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error,
     RuntimeError,  # an encrypted zip file, or an unknown compression
@@ -271,13 +259,13 @@ def _own_mirrors(apt: Path) -> list[str]:
 
 
 def is_needed(name: str) -> bool:
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in _NOT_NEEDED):
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in _PATTERNS["not_needed"]):
         return False
     parts = PurePosixPath(name).parts
     in_language_folder = parts[:1] == ("share",) and len(parts) > 2 and parts[-2] not in ("english", "charsets")
     if in_language_folder and not name.endswith(".sql"):
         return False
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _NEEDED)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _PATTERNS["needed"])
 
 
 def unpack(packing: str, file: Path, target: Path) -> None:

@@ -11,13 +11,14 @@ import platform
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import BakeoffError, HostError, ServerError, SpecError
 from bakeoff.files import expanded, write_atomically
-from bakeoff.servers import docker, fetch
+from bakeoff.servers import docker, fetch, paths
 from bakeoff.servers.catalog import (
     Catalog,
     Entry,
@@ -32,36 +33,13 @@ from bakeoff.servers.catalog import (
 )
 from bakeoff.servers.datadir import prune
 from bakeoff.servers.fetch import Progress, no_progress, sha256_of
-from bakeoff.servers.paths import (
-    RUNTIME_ROOT,
-    bytes_on_disk,
-    cache_root,
-    locked,
-    locked_if_free,
-    remove_if_free,
-    remove_stale,
-    remove_unfinished,
-    require_reachable,
-    share,
-    unfinished,
-    work_root,
-)
 from bakeoff.servers.process import Launch, how_to_install, last_line, run, server_identity
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
 RECORD_FORMAT = 3
 _DAEMONS = [f"{folder}{name}" for folder in ("bin/", "sbin/", "libexec/", "") for name in ("mariadbd", "mysqld")]
-_SHARES = ("share", "share/mysql", "share/mariadb", "share/percona-server")
-_PLUGINS = (
-    "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin", "lib64/plugin", "lib/mariadb/plugin",
-    "lib/x86_64-linux-gnu/mariadb19/plugin",
-)  # fmt: skip
-_LOADERS = (
-    "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
-    "lib/x86_64-linux-gnu/ld-2.31.so",  # before usrmerge, where lib64/ld-linux… is a link into the host
-    "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
-)
+_PARTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("server_parts.toml").read_text("utf-8"))
 
 
 def detect(path: Path) -> Layout:
@@ -71,7 +49,7 @@ def detect(path: Path) -> Layout:
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
     if path.is_file():
         return _around(path, path.parent.parent if path.parent.name in ("bin", "sbin", "libexec") else path.parent)
-    loader = next((path / each for each in _LOADERS if path != Path("/") and (path / each).exists()), None)
+    loader = next((path / each for each in _PARTS["loaders"] if path != Path("/") and (path / each).exists()), None)
     for basedir in (path / "usr", path) if loader else (path, path / "usr"):
         daemon = next((basedir / each for each in _DAEMONS if (basedir / each).is_file()), None)
         if daemon:
@@ -83,7 +61,7 @@ def detect(path: Path) -> Layout:
 
 
 def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path | None = None) -> Layout:
-    shares = (basedir / each for each in _SHARES)
+    shares = (basedir / each for each in _PARTS["shares"])
     messages = next((each for each in shares if (each / "english" / "errmsg.sys").exists()), None)
     if messages is None:
         raise SpecError(
@@ -93,7 +71,7 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     options = [f"--basedir={basedir}", f"--lc-messages-dir={messages}"]
     if (messages / "charsets" / "Index.xml").exists():
         options.append(f"--character-sets-dir={messages / 'charsets'}")
-    plugin_dir = next((basedir / each for each in _PLUGINS if (basedir / each).is_dir()), None)
+    plugin_dir = next((basedir / each for each in _PARTS["plugins"] if (basedir / each).is_dir()), None)
     if plugin_dir:
         options.append(f"--plugin-dir={plugin_dir}")
     # Some packages have libaio in the basedir or under libs/, where the loader does not look.
@@ -126,9 +104,9 @@ def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
 
 
 def installed() -> dict[str, int]:
-    folder = cache_root() / "servers"
+    folder = paths.cache_root() / "servers"
     found = sorted(each.parent for each in folder.glob(f"*/{RECORD}"))
-    return {each.name: bytes_on_disk(each) for each in found}
+    return {each.name: paths.bytes_on_disk(each) for each in found}
 
 
 def find_entry(spec: ServerSpec) -> Entry:
@@ -136,43 +114,43 @@ def find_entry(spec: ServerSpec) -> Entry:
 
 
 def is_installed(entry: Entry) -> bool:
-    return _recorded(cache_root() / "servers" / entry.name, str(entry.source)) is not None
+    return _recorded(paths.cache_root() / "servers" / entry.name, str(entry.source)) is not None
 
 
 def remove(name: str) -> int:
     """Remove a server and its templates from the cache and return the bytes freed."""
-    folder = cache_root() / "servers" / name
-    with locked(name):
+    folder = paths.cache_root() / "servers" / name
+    with paths.locked(name):
         if not folder.is_dir():
             raise SpecError(
                 f"server {name} is not in the cache.", hint=f"There is: {', '.join(installed()) or 'nothing'}."
             )
-        freed, record = bytes_on_disk(folder), _recorded(folder)
+        freed, record = paths.bytes_on_disk(folder), _recorded(folder)
         _remove_unused(folder)
     # Tarballs and moving sources have other names in the cache than their servers.
     made = f"{record['flavour']}-{version_text(parse_version(record['version_text']))}" if record else name
-    for template in (cache_root() / "templates").glob(f"{made}-*"):
-        with locked(template.name):
-            freed += bytes_on_disk(template)
+    for template in (paths.cache_root() / "templates").glob(f"{made}-*"):
+        with paths.locked(template.name):
+            freed += paths.bytes_on_disk(template)
             shutil.rmtree(template, ignore_errors=True)
     return freed
 
 
 def free_cache(*, servers: bool) -> None:
     """Remove from the cache what can be made again, and `servers` too, unless another bakeoff uses it."""
-    remove_stale(RUNTIME_ROOT, work_root(), kept_s=0.0)
-    for folder in (cache_root() / "servers", cache_root() / "templates"):
-        remove_unfinished(folder)
-    for dump in list((cache_root() / "dumps").glob("*")):
-        remove_if_free(dump, dump.name, with_lock=True)
-    if (cache_root() / "templates").is_dir():
-        prune(cache_root() / "templates", limit_bytes=0, unused_s=0)
+    paths.remove_stale(paths.RUNTIME_ROOT, paths.work_root(), kept_s=0.0)
+    for folder in (paths.cache_root() / "servers", paths.cache_root() / "templates"):
+        paths.remove_unfinished(folder)
+    for dump in list((paths.cache_root() / "dumps").glob("*")):
+        paths.remove_if_free(dump, dump.name, with_lock=True)
+    if (paths.cache_root() / "templates").is_dir():
+        prune(paths.cache_root() / "templates", limit_bytes=0, unused_s=0)
     if not servers:
         return
     for name in installed():
         remove(name)
-    for rest in list((cache_root() / "servers").glob("[!.]*")):  # scripts of images, broken installations
-        with locked_if_free(rest.name) as free:
+    for rest in list((paths.cache_root() / "servers").glob("[!.]*")):  # scripts of images, broken installations
+        with paths.locked_if_free(rest.name) as free:
             if free and not (rest / RECORD).exists():
                 shutil.rmtree(rest, ignore_errors=True)
 
@@ -185,22 +163,22 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
             f"server {entry.name} is built for x86-64, but this machine is {platform.machine()}.",
             hint="Use your own: path:DIR.",
         )
-    home = cache_root() / "servers" / entry.name
+    home = paths.cache_root() / "servers" / entry.name
     source = str(entry.source)
-    remove_unfinished(home.parent)
-    with locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff to fetch {entry.name}", 0, 0)):
+    paths.remove_unfinished(home.parent)
+    with paths.locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff to fetch {entry.name}", 0, 0)):
         record = _recorded(home, source)
         if record is None:
             _fetch_and_unpack(entry, home, progress)
         record = _recorded(home, source)
         assert record is not None
-        share(_in_use(home))
+        paths.share(_in_use(home))
     options = frozenset(record["known_options"])
     return _installation(detect(home.resolve()), record["flavour"], record["version_text"], record["sha256"], options)
 
 
 def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
-    with unfinished(home.parent, entry.name) as scratch:
+    with paths.unfinished(home.parent, entry.name) as scratch:
         tree = scratch / "tree"
         tree.mkdir()
         debian = entry.source.debian
@@ -257,7 +235,7 @@ def _as_promised(entry: Entry, found: Installation) -> bool:
 
 
 def _remove_unused(home: Path) -> None:
-    if not remove_if_free(home, _in_use(home)):
+    if not paths.remove_if_free(home, _in_use(home)):
         raise ServerError(
             f"server {home.name} was not removed: a running bakeoff uses it.", hint="Wait until that ends."
         )
@@ -294,7 +272,7 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
 def _examine(path: Path, asked_for: str) -> Installation:
     layout = detect(path)
     identity = server_identity()
-    require_reachable(layout.daemon.parent, identity.uid, identity.gid)
+    paths.require_reachable(layout.daemon.parent, identity.uid, identity.gid)
     version = _ask(layout, asked_for, "--version")
     flavour, text = flavour_and_version(version)
     options = options_in_help(_ask(layout, asked_for, *layout.base_options, "--verbose", "--help", must_succeed=False))

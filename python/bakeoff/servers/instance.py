@@ -17,18 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import HostError, ServerError
-from bakeoff.servers import docker
+from bakeoff.servers import client, docker
 from bakeoff.servers.catalog import Installation
-from bakeoff.servers.client import (
-    ROOT,
-    THIS_MACHINE,
-    Account,
-    Connection,
-    MySQLError,
-    Server,
-    make_tcp_account,
-    open_connection,
-)
 from bakeoff.servers.cnf import write_cnf
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.options import option_arguments
@@ -98,11 +88,8 @@ def folder_of(database: str) -> str:
     return "".join(sign if re.match(r"\w", sign, re.ASCII) else f"@{ord(sign):04x}" for sign in database)
 
 
-class Instance(Server):
-    """A server that bakeoff starts. `home` holds `data/`, `tmp/`, `error.log` and `console.log`.
-
-    `stopped_cleanly`: the last stop ended with status 0 and it was not started since.
-    """
+class Instance(client.Server):
+    """A server that bakeoff starts. `home` holds `data/`, `tmp/`, `error.log` and `console.log`."""
 
     ours = True
 
@@ -123,14 +110,14 @@ class Instance(Server):
         self.socket_path = socket_folder / "s.sock"
         self.port = 0
         self.cpus = cpus
-        self.access = THIS_MACHINE
+        self.access = client.THIS_MACHINE
         self.removed = False
         self.stopped_cleanly = True  # true of a clone or a restored snapshot
         self.environment = environment(installation, settings.env, padding_bytes)
         self._container = ""
         self._on_spawn = on_spawn
         self._child: subprocess.Popen[bytes] | None = None
-        self._tcp_account: Account | None = None
+        self._tcp_account: client.Account | None = None
 
     @property
     def datadir(self) -> Path:
@@ -212,10 +199,10 @@ class Instance(Server):
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
         self.removed = True  # the pool may reuse its folder's number
 
-    def connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
+    def connect(self, database: str | None = None, *, own_settings: bool = True) -> client.Connection:
         try:
             return self._connect(database, own_settings=own_settings)
-        except (MySQLError, OSError) as problem:
+        except (client.MySQLError, OSError) as problem:
             raise self._failure(f"does not answer: {problem.args[-1]}") from None
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
@@ -223,13 +210,13 @@ class Instance(Server):
             return {"socket": str(self.socket_path)}
         return {"host": self.access.address, "port": self.port}
 
-    def account(self, transport: str = "socket", *, encrypted: bool = False) -> Account:
+    def account(self, transport: str = "socket", *, encrypted: bool = False) -> client.Account:
         if transport == "socket":
-            return ROOT
+            return client.ROOT
         if self._tcp_account is None:
             connection = self.connect()
             try:
-                self._tcp_account = make_tcp_account(connection, self.access.clients, encrypted=encrypted)
+                self._tcp_account = client.make_tcp_account(connection, self.access.clients, encrypted=encrypted)
             finally:
                 connection.close()
         return self._tcp_account
@@ -285,7 +272,7 @@ class Instance(Server):
                     cursor.execute("SELECT 1")
                 connection.close()
                 return
-            except (MySQLError, OSError):
+            except (client.MySQLError, OSError):
                 if time.monotonic() - began > timeout_s:
                     said = f"({self.installation.name}) did not answer within {timeout_s:.0f} s"
                     raise self._failure(said) from None
@@ -294,9 +281,9 @@ class Instance(Server):
     def _failure(self, what: str, hint: str = "") -> ServerError:
         return ServerError(f"server {self.name} {what}.", hint=hint, log_tail=self.error_log_tail())
 
-    def _connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
+    def _connect(self, database: str | None = None, *, own_settings: bool = True) -> client.Connection:
         where = {"unix_socket": str(self.socket_path), "ssl_disabled": True}
-        return open_connection(where, ROOT, database, 5, own_settings=own_settings)
+        return client.open_connection(where, client.ROOT, database, 5, own_settings=own_settings)
 
     def _options(self) -> dict[str, str]:
         own = {
@@ -311,7 +298,7 @@ class Instance(Server):
         return own | dict(self.settings.options)
 
 
-def free_port(address: str = THIS_MACHINE.address) -> int:
+def free_port(address: str = client.THIS_MACHINE.address) -> int:
     for _ in range(200):
         port = random.SystemRandom().choice(PORTS)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -21,23 +21,13 @@ from types import TracebackType
 from typing import Self
 
 from bakeoff.errors import ServerError
+from bakeoff.servers import paths
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.client import THIS_MACHINE, Access, Account
 from bakeoff.servers.datadir import clone_template, copy_tree
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.install import install
 from bakeoff.servers.instance import Instance
-from bakeoff.servers.paths import (
-    RUNTIME_ROOT,
-    Owner,
-    bytes_on_disk,
-    make_open_folder,
-    remove_lock,
-    remove_stale,
-    require_reachable,
-    share,
-    work_root,
-)
 from bakeoff.servers.process import ProcessId, server_identity
 from bakeoff.servers.profile import ServerMemory, Settings, settings_for
 from bakeoff.spec import Data, Profile, ServerSpec
@@ -58,7 +48,7 @@ class ServerPool:
     def __init__(
         self, root: Path | None = None, progress: Progress = no_progress, *, access: Access = THIS_MACHINE
     ) -> None:
-        self._root = root or work_root()
+        self._root = root or paths.work_root()
         self._progress = progress
         self._access = access
         self._identity = server_identity()
@@ -70,15 +60,15 @@ class ServerPool:
         self.work = Path()
 
     def __enter__(self) -> Self:
-        make_open_folder(self._root)
-        require_reachable(self._root, self._identity.uid, self._identity.gid)
-        remove_stale(RUNTIME_ROOT, self._root)
+        paths.make_open_folder(self._root)
+        paths.require_reachable(self._root, self._identity.uid, self._identity.gid)
+        paths.remove_stale(paths.RUNTIME_ROOT, self._root)
         token = secrets.token_hex(4)
-        self.runtime = RUNTIME_ROOT / f"bakeoff-{token}"
+        self.runtime = paths.RUNTIME_ROOT / f"bakeoff-{token}"
         self.work = self._root / f"pool-{token}"
         try:
             for folder in (self.runtime, self.work):
-                share(folder.name)
+                paths.share(folder.name)
                 self._make_closed(folder)
             self._record()
         except BaseException:
@@ -111,9 +101,7 @@ class ServerPool:
             taken = {each.socket_path.parent.name for each in self._instances}
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
             home, sockets = home or self.work / slot, self.runtime / slot
-            instance = Instance(
-                name, installation, settings, (home, sockets), cpus, padding_bytes, self._spawned
-            )  # fmt: skip
+            instance = Instance(name, installation, settings, (home, sockets), cpus, padding_bytes, self._spawned)
             instance.access = self._access
             self._instances.append(instance)
         for folder in (home, home / "tmp", sockets):
@@ -135,10 +123,7 @@ class ServerPool:
         return instance
 
     def snapshot(self, instance: Instance, label: str) -> Snapshot:
-        """Take over a cleanly stopped server's data until the pool closes; the instance can then only be removed.
-
-        Data in a folder of `keep` stays where it is.
-        """
+        """Take over a cleanly stopped server's data until the pool closes; the instance can then only be removed."""
         if instance.running or not instance.stopped_cleanly:
             raise ServerError(
                 f"server {instance.name} was not stopped cleanly; its data would need recovery at every start.",
@@ -153,15 +138,15 @@ class ServerPool:
             self._progress(f"keeping {label}", 0, 0)
             instance.datadir.rename(path)
         instance.stopped_cleanly = False
-        return Snapshot(label, path, bytes_on_disk(path))
+        return Snapshot(label, path, paths.bytes_on_disk(path))
 
     def keep(self, key: str, run: Path) -> Path:
         """Make a folder for servers that outlives the pool while the run may go on. `key`: 8 hexadecimal digits."""
         folder = self._root / f"load-{key}"
-        share(folder.name)
+        paths.share(folder.name)
         if not folder.exists():
             self._make_closed(folder)
-        Owner.current((), kept_for=str(run)).write(folder)
+        paths.Owner.current((), kept_for=str(run)).write(folder)
         return folder
 
     def start_all(self, instances: Iterable[Instance]) -> None:
@@ -209,7 +194,7 @@ class ServerPool:
             self._record()
 
     def _record(self) -> None:
-        owner = Owner.current(tuple(self._processes))
+        owner = paths.Owner.current(tuple(self._processes))
         for folder in (self.runtime, self.work):
             owner.write(folder)
 
@@ -220,7 +205,7 @@ class ServerPool:
         for folder in (self.runtime, self.work):
             if folder != Path():
                 shutil.rmtree(folder, ignore_errors=True)
-                remove_lock(folder.name)
+                paths.remove_lock(folder.name)
 
 
 @dataclass(frozen=True)

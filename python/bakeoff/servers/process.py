@@ -31,19 +31,7 @@ LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _POLL_S = 0.25
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")  # its thread forks all children
-_AIO_LIMIT = "The kernel's limit for asynchronous I/O is reached: raise fs.aio-max-nr, or stop other servers."
-_DISK_FULL = "The disk of {folder} is full: free some space, or set XDG_CACHE_HOME."
-_ADVICE = {
-    "io_setup() failed": _AIO_LIMIT,
-    "No space left": _DISK_FULL,
-    "OS error: 28": _DISK_FULL,
-    "Cannot allocate memory": "There is not enough memory for innodb_buffer_pool_size.",
-    "unknown variable": "It does not know one of the options.",
-    "unknown option": "It does not know one of the options.",
-    "Invalid value for": "It refuses the value of an option; see its log.",
-    "version `GLIBC_": "LD_PRELOAD names a library built for a newer C library than this server's own.",
-    "Linux Native AIO": _AIO_LIMIT,
-}
+_ADVICE: dict[str, str] = tomllib.loads(files("bakeoff.servers").joinpath("log_advice.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -202,11 +190,15 @@ def run(
 
 
 def run_as_us(
-    argv: Sequence[str], *, watch: Callable[[], None] = lambda: None, limit_s: float = math.inf
+    argv: Sequence[str],
+    *,
+    stdin: Path | None = None,
+    watch: Callable[[], None] = lambda: None,
+    limit_s: float = math.inf,
 ) -> subprocess.CompletedProcess[str]:
-    us = Identity(os.geteuid(), os.getegid(), switch=False)
+    launch = Launch(argv, os.environ, Identity(os.geteuid(), os.getegid(), switch=False))
     with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
-        return run(Launch(argv, os.environ, us), cwd=Path(), log=Path(folder) / "output", limit_s=limit_s, watch=watch)
+        return run(launch, cwd=Path(), log=Path(folder) / "output", stdin=stdin, limit_s=limit_s, watch=watch)
 
 
 def tail(file: Path, lines: int = 12) -> str:

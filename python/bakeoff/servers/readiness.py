@@ -1,7 +1,4 @@
-"""Makes a server ready to be measured: statistics analysed, data in memory, old row versions purged, pages written.
-
-Otherwise it would do this pending work during the measurement, and arms differ in how much they have.
-"""
+"""Makes a server ready to be measured: statistics analysed, data in memory, old row versions purged, pages written."""
 
 import re
 import threading

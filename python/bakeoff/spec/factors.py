@@ -106,10 +106,7 @@ _PARTS = {"server": Part.SERVER, "data": Part.DATA, "connection": Part.CLIENT}
 _WORDS: dict[str, tuple[str, ...]] = {**CONNECTION_WORDS, **_DATA["words"], "content": CONTENTS}
 _LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes in the 65,535 bytes of a row
 _COLLATIONS = ("collation", "table_collation", "column_collation")
-_SAID_BY_DUMPS = (
-    "engine", "row_format", "key_block_size", "table_options", "page_compression", "table_charset", "table_collation",
-    "column_charset", "column_collation",
-)  # fmt: skip
+_SAID_BY_DUMPS: list[str] = _DATA["dumps"]["say"]
 # How the value of a script's option is read.
 _READ: dict[str, Callable[[str], OptionValue]] = {
     "rows": parse_rows, "compressibility": float, "text_length": int, "column_length": int, "content": str.lower,
@@ -252,7 +249,8 @@ class ArmParts:
                 self._option(option, str(self._pool_bytes(value)) if name == "buffer_pool" else value)
             case ("server", "env", str(variable)):
                 assert self.server
-                self.server = self.server.with_env(variable, value)
+                env = dict(self.server.env) | {variable: value}
+                self.server = self.server.with_settings(env=tuple(env.items()))
             case ("data", "options", str(option)):
                 read = _READ[name](value) if name in _READ else value
                 self._data(options=tuple((dict(self.data.options) | {option: read}).items()))

@@ -70,9 +70,6 @@ class ServerSpec(Frozen):
     def with_options(self, **options: str) -> Self:
         return self.with_settings(options=tuple((dict(self.options) | options).items()))
 
-    def with_env(self, name: str, value: str) -> Self:
-        return self.with_settings(env=tuple((dict(self.env) | {name: value}).items()))
-
     def with_settings(
         self,
         *,

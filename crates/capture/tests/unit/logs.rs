@@ -65,7 +65,7 @@ fn compression_is_detected_by_content() {
     }
     let broken = &forms[0][..forms[0].len() - 12];
     let (_, failed) = read(&[folder.file("broken", broken)]);
-    assert!(matches!(failed, Err(Error::Read { .. })), "{failed:?}");
+    assert!(matches!(failed, Err(Error::Io { doing: "read", .. })), "{failed:?}");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn lines_may_exceed_the_buffer_and_formats_may_change() {
     assert!(read(&[empty]).1.unwrap().is_empty());
     let letter = folder.file("letter", b"Dear reader");
     assert!(matches!(read(&[letter]).1, Err(Error::Unknown { .. })));
-    assert!(matches!(read(&[PathBuf::from("/nowhere/x")]).1, Err(Error::Open { .. })));
+    assert!(matches!(read(&[PathBuf::from("/nowhere/x")]).1, Err(Error::Io { doing: "opened", .. })));
 }
 
 #[test]

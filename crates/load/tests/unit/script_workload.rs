@@ -7,10 +7,9 @@ use super::*;
 #[test]
 fn a_lost_server_is_distinguished_from_a_bad_statement() {
     let sql = |errno, fatal| ScriptError::Sql {
-        place: None,
+        place: String::new(),
         call: bakeoff_script::SqlCall::Query,
         error: SqlError { fatal, ..SqlError::client(errno, "words") },
-        query: "".into(),
     };
     assert_eq!(failure(sql(2013, true)).code, Code::ServerLost);
     let bad = failure(sql(1146, false));

@@ -25,77 +25,35 @@ pub enum Content {
 }
 
 impl Content {
-    /// Names and alphabets, which have no quote, backslash or space to trim: a text needs no escaping in an SQL literal.
-    pub const ALL: [(&'static str, Self, &'static str); 11] = [
-        ("digits", Self::Digits, DIGITS),
-        ("ascii", Self::Ascii, ASCII),
-        ("text", Self::Text, ASCII),
-        ("latin", Self::Latin, LATIN),
-        ("cyrillic", Self::Cyrillic, CYRILLIC),
-        ("japanese", Self::Japanese, JAPANESE),
-        ("chinese", Self::Chinese, CHINESE),
-        ("emoji", Self::Emoji, EMOJI),
-        ("prefix", Self::Prefix, DIGITS),
-        ("uuid", Self::Uuid, HEX),
-        ("hash", Self::Hash, HEX),
+    pub const ALL: [(&'static str, Self); 11] = [
+        ("digits", Self::Digits),
+        ("ascii", Self::Ascii),
+        ("text", Self::Text),
+        ("latin", Self::Latin),
+        ("cyrillic", Self::Cyrillic),
+        ("japanese", Self::Japanese),
+        ("chinese", Self::Chinese),
+        ("emoji", Self::Emoji),
+        ("prefix", Self::Prefix),
+        ("uuid", Self::Uuid),
+        ("hash", Self::Hash),
     ];
 
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find_map(|(known, content, _)| (*known == name).then_some(*content))
+        Self::ALL.iter().find_map(|(known, content)| (*known == name).then_some(*content))
     }
 
     fn alphabet(self) -> Vec<char> {
-        Self::ALL[self as usize].2.chars().collect()
+        let line = ALPHABETS.lines().nth(self as usize).unwrap_or_default();
+        line.chars().skip_while(|character| *character != ' ').skip(1).collect()
     }
 }
 
-const DIGITS: &str = "0123456789";
-const HEX: &str = "0123456789abcdef";
-const ASCII: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&()*+,-./:;<=>[";
-/// Letters of French, German, Spanish and the Nordic languages, all in ISO 8859-1.
-const LATIN: &str = "abcdefghijklmnopqrstuvwxyzàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßABCDEFGHÀÄÉÈÖÜØÇ";
-/// The Russian alphabet without ё, which older Cyrillic character sets put elsewhere.
-const CYRILLIC: &str = "абвгдежзийклмнопрстуфхцчшщъыьэюяАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ";
-/// Hiragana, katakana and everyday kanji, all in JIS X 0208.
-const JAPANESE: &str = "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろわをん\
-がぎぐげござじずぜぞだでどばびぶべぼぱぴぷぺぽ\
-アイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワヲン\
-日本語東京都人大学生時間国会社年月火水木金土山川田中上下左右前後今朝昼夜春夏秋冬一二三四五六七八九十百千万円車電話店食飲見聞読書言行来出入手足目口耳";
-/// Everyday simplified Chinese, all in GB 2312.
-const CHINESE: &str = "的一是不了人我在有他这为之大来以个中上们到说国和地也子时道出而要于就下得可你年生自会那后能对着事其里所去行过家十用发天如然作方成者多日都三小军二无同么经法当起与好看学进种将还分此心前面又定见只主没公从";
-const EMOJI: &str = "😀😁😂😃😄😅😆😇😈😉😊😋😌😍😎😏😐😑😒😓😔😕😖😗😘😙😚😛😜😝😞😟😠😡😢😣😤😥😦😧😨😩😪😫😬😭😮😯😰😱😲😳😴😵😶😷😸😹😺😻😼😽😾😿🙀🙁🙂🙃🙄🙅🙆🙇🙈🙉🙊🙋🙌🙍🙎🙏";
+/// A line for each content. latin is ISO 8859-1; cyrillic lacks ё, which older sets put elsewhere; japanese is in JIS X
+/// 0208, chinese in GB 2312. None has a quote, a backslash or a space: a text needs no escaping in an SQL literal.
+const ALPHABETS: &str = include_str!("alphabets.txt");
 
 static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| include_str!("words.txt").split_whitespace().collect());
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    Utf8,
-    Utf8Mb3,
-    Latin1,
-    /// Any other character set of a client. Only its ASCII half is known.
-    Ascii,
-}
-
-impl Encoding {
-    pub fn of_charset(charset: &str) -> Self {
-        match charset {
-            "utf8mb4" => Self::Utf8,
-            "utf8" | "utf8mb3" => Self::Utf8Mb3,
-            "latin1" => Self::Latin1,
-            _ => Self::Ascii,
-        }
-    }
-
-    fn holds(self, character: char) -> bool {
-        let last = match self {
-            Self::Utf8 => '\u{10FFFF}',
-            Self::Utf8Mb3 => '\u{FFFF}',
-            Self::Latin1 => '\u{FF}',
-            Self::Ascii => '\u{7F}',
-        };
-        character <= last
-    }
-}
 
 #[derive(Debug, Clone)]
 struct Glyphs {
@@ -104,11 +62,11 @@ struct Glyphs {
 }
 
 impl Glyphs {
-    fn new(characters: impl Iterator<Item = char>, encoding: Encoding) -> Self {
+    fn new(characters: impl Iterator<Item = char>, charset: &str) -> Self {
         let mut glyphs = Self { bytes: Vec::new(), starts: vec![0] };
         for character in characters {
-            match encoding {
-                Encoding::Latin1 => glyphs.bytes.push(u32::from(character) as u8),
+            match charset {
+                "latin1" => glyphs.bytes.push(u32::from(character) as u8),
                 _ => glyphs.bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
             }
             glyphs.starts.push(glyphs.bytes.len() as u32);
@@ -140,9 +98,9 @@ const ASCII_DENSITY: f64 = 0.81;
 const MATCH_BYTES: f64 = 3.0;
 
 impl Texts {
-    /// Creates texts for a connection. `compressibility` (0 to 1) makes the end of all texts equal, so that zlib saves
-    /// about this share of ASCII text. `Content::Digits` with it becomes ASCII.
-    pub fn new(content: Content, compressibility: Option<f64>, encoding: Encoding) -> Result<Self, String> {
+    /// Creates texts for a connection with this character set. `compressibility` (0 to 1) makes the end of all texts
+    /// equal, so that zlib saves about this share of ASCII text. `Content::Digits` with it becomes ASCII.
+    pub fn new(content: Content, compressibility: Option<f64>, charset: &str) -> Result<Self, String> {
         let content = match (content, compressibility) {
             (Content::Digits, Some(_)) => Content::Ascii,
             (content, _) => content,
@@ -150,23 +108,29 @@ impl Texts {
         if let Some(share) = compressibility.filter(|share| !(0.0..=1.0).contains(share)) {
             return Err(format!("compressibility must be 0 to 1, not {share}"));
         }
+        let last = match charset {
+            "utf8mb4" => '\u{10FFFF}',
+            "utf8" | "utf8mb3" => '\u{FFFF}',
+            "latin1" => '\u{FF}',
+            _ => '\u{7F}', // only its ASCII half is known
+        };
         let alphabet = content.alphabet();
-        if !alphabet.iter().all(|each| encoding.holds(*each)) {
+        if !alphabet.iter().all(|each| *each <= last) {
             let name = Content::ALL[content as usize].0;
             return Err(format!("the connection's character set cannot carry content {name}: use utf8mb4 for it"));
         }
-        let glyphs = Glyphs::new(alphabet.into_iter(), encoding);
-        Ok(Self { content, compressibility, glyphs, constant: Self::constant_part(content, encoding) })
+        let glyphs = Glyphs::new(alphabet.into_iter(), charset);
+        Ok(Self { content, compressibility, glyphs, constant: Self::constant_part(content, charset) })
     }
 
-    fn constant_part(content: Content, encoding: Encoding) -> Glyphs {
+    fn constant_part(content: Content, charset: &str) -> Glyphs {
         let mut generator = Generator::for_stream(0, StreamKind::Text, 0, 0);
         let alphabet: Vec<char> = match content {
-            Content::Prefix => LATIN.chars().take(26).collect(),
+            Content::Prefix => ('a'..='z').collect(),
             content => content.alphabet(),
         };
         let drawn = (0..CONSTANT_CHARACTERS).map(|_| alphabet[generator.below(alphabet.len() as u64) as usize]);
-        Glyphs::new(drawn, encoding)
+        Glyphs::new(drawn, charset)
     }
 
     pub fn max_bytes(characters: usize) -> usize {
@@ -176,7 +140,7 @@ impl Texts {
     pub fn draw(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         let random = self.random_characters(characters);
         match self.content {
-            Content::Digits => self.groups(generator, random, out),
+            Content::Digits => push_digit_groups(generator, random, out),
             Content::Text => Self::words(generator, random, out),
             Content::Uuid => self.uuids(generator, random, out),
             Content::Prefix => {
@@ -208,16 +172,6 @@ impl Texts {
         for _ in 0..characters {
             let at = generator.below(count) as usize;
             out.extend_from_slice(self.glyphs.range(at, at + 1));
-        }
-    }
-
-    fn groups(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
-        for place in 1..=characters {
-            if place % 12 == 0 {
-                out.push(b'-');
-            } else {
-                self.letters(generator, 1, out);
-            }
         }
     }
 
@@ -303,14 +257,14 @@ pub fn push_row(id: u64, k: u32, texts: [usize; 2], out: &mut Vec<u8>, mut write
     out.push(b')');
 }
 
-/// Appends groups of eleven digits with dashes between them, as in sysbench's rows. Each group takes one draw. The last
-/// one must be complete.
+/// Appends groups of eleven digits with dashes between them. Each takes one draw.
 pub fn push_digit_groups(generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + characters, b'-');
     for group in out[start..].chunks_mut(12) {
         let mut rest = generator.below(100_000_000_000);
-        for digit in group[..11].iter_mut().rev() {
+        let digits = group.len().min(11);
+        for digit in group[..digits].iter_mut().rev() {
             *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
         }

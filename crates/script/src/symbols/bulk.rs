@@ -92,8 +92,7 @@ symbols! {
         connection.bulk.limit = bytes.max(1024.0) as usize;
     }
 
-    /// Adds rows `first..=last` of table `table` straight into the statement. The rows depend only on (seed, table,
-    /// piece) and the distribution, not on the thread.
+    /// Adds rows `first..=last`. They depend on seed, table, piece and the distribution, not on the thread.
     fn bakeoff_bulk_sbtest_rows(
         connection: &mut SqlConnection, table: u32, piece: f64, first: f64, last: f64, key_range: u32,
     ) -> c_int {

@@ -69,7 +69,7 @@ impl SqlConnection {
         self.state = self.texts[0].as_ptr();
         self.message = self.texts[1].as_ptr();
         let usable = with_current(|session| {
-            session.failed(error, query, call);
+            session.failed(error, call);
             let ignorable = session.ignore_errors.contains(error.code) && !session.has_panicked();
             ignorable && (!error.fatal || self.reconnect(session))
         });
@@ -130,7 +130,7 @@ fn connect(target: &ConnectTarget) -> *mut SqlConnection {
             connection
         }
         Err(error) => {
-            session.failed(&error, b"", SqlCall::Connect);
+            session.failed(&error, SqlCall::Connect);
             ptr::null_mut()
         }
     })

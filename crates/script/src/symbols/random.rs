@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 
 use super::bytes_of;
 use crate::error::nearest;
-use crate::random::{Content, Distributions, Encoding, Generator, Texts, fill_template, fill_varied};
+use crate::random::{Content, Distributions, Generator, Texts, fill_template, fill_varied};
 use crate::session::{SqlConnection, with_random};
 
 struct TextSource {
@@ -32,7 +32,7 @@ unsafe fn room<'a>(buffer: *mut c_char, length: usize) -> &'a mut [u8] {
 
 fn content_named(name: &str) -> Result<Content, String> {
     Content::named(name).ok_or_else(|| {
-        let names = Content::ALL.map(|(name, ..)| name);
+        let names = Content::ALL.map(|(name, _)| name);
         let near = nearest(name, names).map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
         format!("unknown content '{name}', expected one of {}.{near}", names.join(", "))
     })
@@ -95,8 +95,7 @@ symbols! {
         with_random(|random| fill_varied(&mut random.generator, minimum, maximum, out))
     }
 
-    /// Creates texts of a content in the connection's character set. A negative compressibility is none. If null, `why`
-    /// has the reason.
+    /// Creates texts in the connection's character set. A negative compressibility is none. If null, `why` tells why.
     fn bakeoff_texts_new(
         connection: &SqlConnection, content: *const c_char, length: usize, compressibility: f64, why: *mut c_char,
         why_room: usize,
@@ -104,7 +103,7 @@ symbols! {
         let name = String::from_utf8_lossy(unsafe { bytes_of(content, length) });
         let charset = connection.link.as_deref().map_or("utf8mb4", |link| link.charset().0);
         let share = (compressibility >= 0.0).then_some(compressibility);
-        let texts = content_named(&name).and_then(|content| Texts::new(content, share, Encoding::of_charset(charset)));
+        let texts = content_named(&name).and_then(|content| Texts::new(content, share, charset));
         match texts {
             Ok(texts) => Some(Box::new(TextSource { texts, made: Vec::new() })),
             Err(message) => {

@@ -6,18 +6,14 @@ use std::ptr;
 
 use super::bytes_of;
 use super::connections::guarded;
-use crate::host::{QueryClass, Reply, SqlCall, SqlError, StatementId, Value};
+use crate::host::{Reply, SqlCall, SqlError, StatementId, Value};
 use crate::session::{NONE, SqlConnection, SqlResult, SqlRow, SqlValue};
 
 pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, statement: *mut c_void) -> *mut SqlResult {
     let Some(reply) = reply else { return ptr::null_mut() };
     let owner: *mut SqlConnection = connection;
     let result = &mut connection.result;
-    result.counter = match reply.class {
-        QueryClass::Other => 0,
-        QueryClass::Read => 1,
-        QueryClass::Write => 2,
-    };
+    result.counter = reply.class as c_int;
     result.rows = u32::try_from(reply.rows).unwrap_or(u32::MAX);
     result.columns = reply.columns;
     result.statement = statement;

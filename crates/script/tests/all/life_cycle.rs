@@ -1,7 +1,7 @@
 //! Life cycle, report hooks, output.
 
 use crate::world::{REPORTED, World, load, run, settings};
-use bakeoff_script::{OptionValue, ScriptError, Settings, ThreadRole};
+use bakeoff_script::{OptionValue, ScriptError, Settings};
 
 #[test]
 fn functions_are_called_in_order_with_the_thread_number() {
@@ -129,16 +129,16 @@ fn a_line_may_be_written_in_pieces_and_flushed() {
 }
 
 #[test]
-fn the_threads_role_decides_its_number() {
-    let number = |role: ThreadRole| {
+fn a_script_knows_its_thread() {
+    let number = |thread: u32| {
         let world = World::new(0);
         let settings = Settings { threads: 8, ..settings(&[]) };
         let source = bakeoff_script::ScriptSource::inline("t.lua", "print(sysbench.tid)");
         let host = std::rc::Rc::clone(&world);
-        bakeoff_script::Script::load(&source, &settings, role, host).expect("loads");
+        bakeoff_script::Script::load(&source, &settings, thread, host).expect("loads");
         world.lines()[0].clone()
     };
-    assert_eq!(number(ThreadRole::Main), "0");
-    assert_eq!(number(ThreadRole::Worker(5)), "5");
-    assert_eq!(number(ThreadRole::Report), "8");
+    assert_eq!(number(0), "0");
+    assert_eq!(number(5), "5");
+    assert_eq!(number(8), "8");
 }

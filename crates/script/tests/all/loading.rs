@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::world::{Answer, World, load, load_bundled, settings};
-use bakeoff_script::{Settings, ThreadRole};
+use bakeoff_script::Settings;
 
 /// What `prepare` sends with so many threads, thread after thread.
 fn prepare(threads: u32, options: &[(&str, &str)]) -> (Vec<Vec<String>>, Vec<Rc<World>>) {
@@ -12,7 +12,7 @@ fn prepare(threads: u32, options: &[(&str, &str)]) -> (Vec<Vec<String>>, Vec<Rc<
     let worlds: Vec<Rc<World>> = (0..threads).map(|_| World::new(0)).collect();
     let statements = worlds.iter().zip(0..).map(|(world, thread)| {
         world.answer("SELECT @@max_allowed_packet", Answer::Rows(vec![vec![Some("65536".to_owned())]]));
-        let script = load_bundled("oltp_read_only", &settings, ThreadRole::Worker(thread), world);
+        let script = load_bundled("oltp_read_only", &settings, thread, world);
         script.command("prepare").unwrap_or_else(|error| panic!("thread {thread}: {error}"));
         world.take_statements()
     });
@@ -44,7 +44,7 @@ fn prepared_rows_do_not_depend_on_the_number_of_threads() {
     }
     let world = World::new(0);
     let settings = Settings { seed: 8, ..settings(&options) };
-    load_bundled("oltp_read_only", &settings, ThreadRole::Worker(0), &world).command("prepare").expect("prepare");
+    load_bundled("oltp_read_only", &settings, 0, &world).command("prepare").expect("prepare");
     let other_seed = [world.take_statements()];
     assert!(rows(&other_seed).into_iter().collect::<BTreeSet<_>>() != expected, "the seed decides");
 }
@@ -87,7 +87,7 @@ fn prepare_keeps_its_order_and_the_servers_packet_size() {
 fn a_failed_thread_ends_the_others_at_the_barrier() {
     let world = World::new(0);
     world.aborted.set(true);
-    let script = load_bundled("oltp_read_only", &settings(&[]), ThreadRole::Worker(0), &world);
+    let script = load_bundled("oltp_read_only", &settings(&[]), 0, &world);
     let error = script.command("prepare").expect_err("another thread failed");
     assert_eq!(error.to_string(), "another thread of this command failed");
     assert_eq!(world.statements().len(), 1, "only its table was created");
@@ -109,7 +109,7 @@ fn table_options_reach_the_server() {
 #[test]
 fn cleanup_and_warmup_visit_every_table() {
     let world = World::new(0);
-    let script = load_bundled("oltp_read_only", &settings(&[("tables", "2")]), ThreadRole::Main, &world);
+    let script = load_bundled("oltp_read_only", &settings(&[("tables", "2")]), 0, &world);
     script.command("cleanup").expect("cleanup");
     assert_eq!(world.take_statements(), ["DROP TABLE IF EXISTS sbtest1", "DROP TABLE IF EXISTS sbtest2"]);
     assert_eq!(world.lines(), ["Dropping table 'sbtest1'...", "Dropping table 'sbtest2'..."]);

@@ -1,14 +1,14 @@
 //! `sysbench.rand` from Lua: ranges, distributions, reproducibility.
 
 use crate::world::{World, run, settings};
-use bakeoff_script::{RandKind, RandSettings, Settings, ThreadRole};
+use bakeoff_script::{RandKind, RandSettings, Settings};
 
 /// What a worker's `thread_init` prints.
 fn printed(body: &str, settings: &Settings, thread: u32) -> Vec<String> {
     let world = World::new(0);
     let source = bakeoff_script::ScriptSource::inline("t.lua", &format!("function thread_init() {body} end"));
     let host = std::rc::Rc::clone(&world);
-    let script = bakeoff_script::Script::load(&source, settings, ThreadRole::Worker(thread), host).expect("loads");
+    let script = bakeoff_script::Script::load(&source, settings, thread, host).expect("loads");
     script.thread_init().unwrap_or_else(|error| panic!("{error}"));
     world.lines()
 }

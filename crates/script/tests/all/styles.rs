@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use crate::world::{Answer, REPORTED, World, settings};
-use bakeoff_script::{Script, Settings, ThreadRole, find_on_path};
+use bakeoff_script::{Script, Settings, find_on_path};
 
-fn load(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
+fn load(name: &str, settings: &Settings, thread: u32, world: &Rc<World>) -> Script {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "styles", name].iter().collect();
     let source = find_on_path(path.to_str().expect("UTF-8")).expect("the script");
     let host = Rc::clone(world);
-    Script::load(&source, settings, role, host).unwrap_or_else(|error| panic!("{error}"))
+    Script::load(&source, settings, thread, host).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn drive(script: &Script) {
@@ -22,8 +22,7 @@ fn drive(script: &Script) {
 #[test]
 fn a_fork_of_the_common_module_with_options_of_its_own() {
     let world = World::new(1);
-    let script =
-        load("fork_of_common.lua", &settings(&[("hot_rows", "3"), ("tables", "2")]), ThreadRole::Worker(0), &world);
+    let script = load("fork_of_common.lua", &settings(&[("hot_rows", "3"), ("tables", "2")]), 0, &world);
     drive(&script);
     let sent = world.statements();
     assert_eq!(sent.iter().filter(|sql| sql.contains("WHERE id=")).count(), 3 + 1, "{sent:?}");
@@ -34,7 +33,7 @@ fn a_fork_of_the_common_module_with_options_of_its_own() {
 #[test]
 fn tpcc_through_ffi_with_rollbacks_counted_as_errors() {
     let world = World::new(40);
-    let script = load("tpcc_with_ffi.lua", &settings(&[("scale", "2")]), ThreadRole::Worker(0), &world);
+    let script = load("tpcc_with_ffi.lua", &settings(&[("scale", "2")]), 0, &world);
     (0..40).for_each(|_| world.answer("SELECT d_next_o_id", Answer::Rows(vec![vec![Some("3001".to_owned())]])));
     drive(&script);
     let rollbacks = world.statements().iter().filter(|sql| *sql == "ROLLBACK").count() as u64;
@@ -49,7 +48,7 @@ fn parallel_commands_of_its_own() {
     let mut created = Vec::new();
     for thread in 0..3 {
         let world = World::new(0);
-        let script = load("custom_commands.lua", &settings, ThreadRole::Worker(thread), &world);
+        let script = load("custom_commands.lua", &settings, thread, &world);
         let command = script.commands().iter().find(|command| command.name == "fill").expect("declared");
         assert!(command.parallel);
         script.command("fill").expect("fill");
@@ -57,8 +56,7 @@ fn parallel_commands_of_its_own() {
     }
     assert_eq!(created.len(), 6);
     let world = World::new(0);
-    let error =
-        load("custom_commands.lua", &settings, ThreadRole::Worker(0), &world).command("fail").expect_err("fails");
+    let error = load("custom_commands.lua", &settings, 0, &world).command("fail").expect_err("fails");
     assert!(error.to_string().ends_with("custom_commands.lua:21: on purpose"), "{error}");
 }
 
@@ -66,7 +64,7 @@ fn parallel_commands_of_its_own() {
 fn the_old_global_functions() {
     let world = World::new(2);
     let settings = settings(&[("oltp-table-size", "50"), ("mysql_table_engine", "myisam")]);
-    let script = load("legacy.lua", &settings, ThreadRole::Worker(0), &world);
+    let script = load("legacy.lua", &settings, 0, &world);
     drive(&script);
     script.command("prepare").expect("prepare");
     let sent = world.statements();
@@ -85,11 +83,11 @@ fn the_old_global_functions() {
 fn hooks_and_json_reports() {
     let world = World::new(1);
     world.answer("UPDATE counters", Answer::Fails(1062, false));
-    let script = load("hooks.lua", &settings(&[]), ThreadRole::Worker(0), &world);
+    let script = load("hooks.lua", &settings(&[]), 0, &world);
     drive(&script);
     assert_eq!(world.lines(), ["ignoring 1062", "restarting after 1062"]);
     let reports = World::new(0);
-    let script = load("hooks.lua", &settings(&[]), ThreadRole::Report, &reports);
+    let script = load("hooks.lua", &settings(&[]), 1, &reports);
     script.report("report_cumulative", &REPORTED, &[]).expect("reports");
     assert!(reports.lines().concat().contains("\"tps\": 50.00"), "{:?}", reports.lines());
 }
@@ -97,6 +95,6 @@ fn hooks_and_json_reports() {
 #[test]
 fn a_shebang_line_is_for_the_shell() {
     let world = World::new(1);
-    drive(&load("shebang.lua", &settings(&[]), ThreadRole::Worker(0), &world));
+    drive(&load("shebang.lua", &settings(&[]), 0, &world));
     assert_eq!(world.calls.borrow().len(), 2);
 }

@@ -1,12 +1,12 @@
 //! Texts with a content: what scripts draw, and what the bundled workloads load and send with `--content`.
 
 use crate::world::{World, load, load_bundled, run, settings};
-use bakeoff_script::{Settings, ThreadRole};
+use bakeoff_script::Settings;
 
 /// What `prepare` sends.
 fn prepared(options: &[(&str, &str)]) -> Vec<String> {
     let world = World::new(0);
-    load_bundled("oltp_read_write", &settings(options), ThreadRole::Worker(0), &world)
+    load_bundled("oltp_read_write", &settings(options), 0, &world)
         .command("prepare")
         .unwrap_or_else(|error| panic!("{options:?}: {error}"));
     world.take_statements()
@@ -78,7 +78,7 @@ fn impossible_options_are_refused_before_anything_is_sent() {
         ([("column_type", "blob")], "column_type must be char or varchar, not blob"),
     ] {
         let world = World::new(0);
-        let script = load_bundled("oltp_insert", &settings(&options), ThreadRole::Worker(0), &world);
+        let script = load_bundled("oltp_insert", &settings(&options), 0, &world);
         let error = script.command("prepare").expect_err("refused").to_string();
         assert!(error.contains(words), "{error}");
         assert!(!world.take_statements().iter().any(|sql| sql.starts_with("INSERT")));
@@ -92,7 +92,7 @@ fn every_writing_workload_sends_texts_of_the_content() {
         let script = load_bundled(
             name,
             &settings(&[("content", "japanese"), ("column_length", "200"), ("text_length", "180")]),
-            ThreadRole::Worker(0),
+            0,
             &world,
         );
         script.thread_init().expect("thread_init");

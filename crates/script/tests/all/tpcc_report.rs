@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bakeoff_script::{Script, ThreadRole};
+use bakeoff_script::Script;
 
 use crate::world::{World, load_bundled, settings};
 
@@ -18,7 +18,7 @@ const DECKS: [(&str, u64); 6] = [
 /// Reports a minute with these counts, each with a 90th percentile of 2 ms.
 fn report(counts: &[(&str, u64)], options: &[(&str, &str)]) -> Vec<String> {
     let world = World::new(0);
-    let script = load_bundled("tpcc", &settings(options), ThreadRole::Main, &world);
+    let script = load_bundled("tpcc", &settings(options), 0, &world);
     let operations: Vec<_> = counts.iter().map(|(name, count)| (*name, *count, 0.002)).collect();
     say(&script, &world, &operations)
 }
@@ -63,7 +63,7 @@ fn what_misses_its_limit_is_named() {
 #[test]
 fn late_responses_are_named() {
     let world = World::new(0);
-    let script = load_bundled("tpcc", &settings(&[]), ThreadRole::Main, &world);
+    let script = load_bundled("tpcc", &settings(&[]), 0, &world);
     let lines = say(&script, &world, &[("payment", 9, 5.26), ("stock_level", 9, 19.9)]);
     assert_eq!(value_of(&lines, "response times"), "not OK: payment 5.3 s of at most 5 s");
 }

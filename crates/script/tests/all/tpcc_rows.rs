@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::laws::{chi_square, chi_square_limit};
 use crate::world::{World, load_bundled, settings};
-use bakeoff_script::{OptionValue, Settings, ThreadRole};
+use bakeoff_script::{OptionValue, Settings};
 
 /// As where no --rand-seed was given: the script's option says 0.
 fn one_warehouse(seed: u64) -> Settings {
@@ -20,7 +20,7 @@ fn loaded(threads: u32) -> BTreeMap<String, Vec<String>> {
     let settings = Settings { threads, ..one_warehouse(7) };
     for thread in 0..threads {
         let world = World::new(0);
-        load_bundled("tpcc", &settings, ThreadRole::Worker(thread), &world).command("prepare").unwrap();
+        load_bundled("tpcc", &settings, thread, &world).command("prepare").unwrap();
         for statement in world.take_statements() {
             if let Some(rest) = statement.strip_prefix("INSERT INTO ") {
                 by_table.entry(rest.split(' ').next().unwrap().to_owned()).or_default().push(statement);
@@ -58,7 +58,7 @@ fn rows_depend_on_the_seed_and_not_on_the_threads() {
     assert!(*one == loaded(3), "three threads made other rows than one");
     let other = {
         let world = World::new(0);
-        load_bundled("tpcc", &one_warehouse(8), ThreadRole::Worker(0), &world).command("prepare").unwrap();
+        load_bundled("tpcc", &one_warehouse(8), 0, &world).command("prepare").unwrap();
         world.take_statements()
     };
     assert!(!other.contains(&one["district"][0]), "another seed made the same rows");
@@ -109,9 +109,7 @@ fn random_texts_are_of_all_lengths_and_letters() {
 fn indexes_come_after_the_rows_or_before_them() {
     let order = |when: &str| {
         let world = World::new(0);
-        load_bundled("tpcc", &settings(&[("scale", "1"), ("load_index", when)]), ThreadRole::Worker(0), &world)
-            .command("prepare")
-            .unwrap();
+        load_bundled("tpcc", &settings(&[("scale", "1"), ("load_index", when)]), 0, &world).command("prepare").unwrap();
         let statements = world.take_statements();
         let first = |start: &str| statements.iter().position(|statement| statement.starts_with(start)).unwrap();
         (first("ALTER TABLE"), first("INSERT INTO"), statements.iter().filter(|s| s.starts_with("ALTER TABLE")).count())

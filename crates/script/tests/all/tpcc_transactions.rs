@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::world::{Answer, Rows, World, load_bundled, settings};
-use bakeoff_script::{IgnoreErrors, Settings, ThreadRole};
+use bakeoff_script::{IgnoreErrors, Settings};
 
 /// A world whose tables answer as a loaded server would, for `events` New-Orders.
 fn shop(events: u64) -> Rc<World> {
@@ -21,7 +21,7 @@ fn shop(events: u64) -> Rc<World> {
 const NEW_ORDERS: &[(&str, &str)] = &[("scale", "1"), ("mix", "1,0,0,0,0"), ("c_load", "100")];
 
 fn run_shop(world: &Rc<World>, options: &[(&str, &str)]) {
-    let script = load_bundled("tpcc", &settings(options), ThreadRole::Worker(0), world);
+    let script = load_bundled("tpcc", &settings(options), 0, world);
     script.thread_init().unwrap();
     world.take_statements();
     script.run().unwrap_or_else(|error| panic!("{error}"));
@@ -46,7 +46,7 @@ fn a_new_order_runs_the_statements_of_its_profile() {
 #[test]
 fn a_connection_prepares_as_many_statements_as_the_page_says() {
     let world = World::new(0);
-    let script = load_bundled("tpcc", &settings(&[]), ThreadRole::Worker(0), &world);
+    let script = load_bundled("tpcc", &settings(&[]), 0, &world);
     script.thread_init().unwrap();
     let words = format!("prepares {} statements a table set,", world.journal.open_statements.get());
     assert!(include_str!("../../../../docs/reference/tpcc.md").contains(&words), "{words}");
@@ -74,7 +74,7 @@ fn a_connection_that_is_made_again_gets_its_isolation_level_again() {
         world.answer("UPDATE stock", Answer::Fails(errno, fatal));
         let settings =
             Settings { ignore_errors: IgnoreErrors::All, ..settings(&[NEW_ORDERS, &[("trx_level", "RC")]].concat()) };
-        let script = load_bundled("tpcc", &settings, ThreadRole::Worker(0), &world);
+        let script = load_bundled("tpcc", &settings, 0, &world);
         script.thread_init().unwrap();
         world.take_statements();
         script.run().unwrap();
@@ -131,7 +131,7 @@ fn bad_options_are_reported_in_one_line() {
         ("statements", "many", "single or multi"),
         ("scale", "0", "a whole number from 1"),
     ] {
-        let script = load_bundled("tpcc", &settings(&[(name, value)]), ThreadRole::Worker(0), &World::new(0));
+        let script = load_bundled("tpcc", &settings(&[(name, value)]), 0, &World::new(0));
         let error = script.thread_init().expect_err(name).to_string();
         assert!(error.contains(words), "{error}");
         assert!(!error.contains('\n'));

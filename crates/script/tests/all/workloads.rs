@@ -8,12 +8,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use crate::world::{OLTP, World, load_bundled, settings};
-use bakeoff_script::{OptionValue, ScriptError, Settings, ThreadRole};
+use bakeoff_script::{OptionValue, ScriptError, Settings};
 
 /// What worker 0 sends from `thread_init` to `thread_done`.
 fn stream(name: &str, settings: &Settings, events: u64) -> (Vec<String>, Rc<World>) {
     let world = World::new(events);
-    let script = load_bundled(name, settings, ThreadRole::Worker(0), &world);
+    let script = load_bundled(name, settings, 0, &world);
     let calls = [script.thread_init(), script.run(), script.thread_done()];
     for call in calls {
         call.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -87,7 +87,7 @@ fn options_shape_the_transaction() {
 fn each_thread_selects_points_from_its_own_keys() {
     let settings = Settings { threads: 4, ..settings(&[("table_size", "400")]) };
     let world = World::new(50);
-    let script = load_bundled("select_random_points", &settings, ThreadRole::Worker(2), &world);
+    let script = load_bundled("select_random_points", &settings, 2, &world);
     script.thread_init().and_then(|()| script.run()).expect("runs");
     for statement in world.statements() {
         let keys = statement.split_once("IN (").expect("a list").1.trim_end_matches(')');
@@ -100,7 +100,7 @@ fn each_thread_selects_ranges_that_begin_in_its_own_keys() {
     let options = [("table_size", "400"), ("delta", "7"), ("number_of_ranges", "3")];
     let settings = Settings { threads: 4, ..settings(&options) };
     let world = World::new(200);
-    let script = load_bundled("select_random_ranges", &settings, ThreadRole::Worker(3), &world);
+    let script = load_bundled("select_random_ranges", &settings, 3, &world);
     script.thread_init().and_then(|()| script.run()).expect("runs");
     let mut begins = BTreeSet::new();
     for statement in world.statements() {
@@ -119,7 +119,7 @@ fn client_given_ids_are_signed_and_differ_between_threads() {
     let mut ids = BTreeSet::new();
     for thread in 0..2 {
         let world = World::new(200);
-        let script = load_bundled("oltp_insert", &settings, ThreadRole::Worker(thread), &world);
+        let script = load_bundled("oltp_insert", &settings, thread, &world);
         script.thread_init().and_then(|()| script.run()).expect("runs");
         for statement in world.statements() {
             let id = statement.split_once("VALUES (").and_then(|(_, rest)| rest.split_once(',')).expect("an id").0;
@@ -186,7 +186,7 @@ fn sizes_may_be_written_with_a_suffix_and_slips_are_named() {
     let mut settings = settings(&[("table_size", "1M")]);
     settings.options.insert("point-selects".into(), OptionValue::Int(1));
     let world = World::new(2000);
-    let script = load_bundled("oltp_point_select", &settings, ThreadRole::Worker(0), &world);
+    let script = load_bundled("oltp_point_select", &settings, 0, &world);
     script.thread_init().and_then(|()| script.run()).expect("runs");
     let ids = world.statements();
     let largest = ids.iter().filter_map(|sql| sql.rsplit('=').next()?.parse::<u32>().ok()).max();
@@ -194,7 +194,7 @@ fn sizes_may_be_written_with_a_suffix_and_slips_are_named() {
 
     let source = bakeoff_script::find("oltp_point_select").expect("bundled");
     let settings = crate::world::settings(&[("table_sise", "10")]);
-    let error = bakeoff_script::Script::load(&source, &settings, ThreadRole::Main, World::new(0)).err();
+    let error = bakeoff_script::Script::load(&source, &settings, 0, World::new(0)).err();
     let expected = ScriptError::UnknownOption { name: "table_sise".into(), suggestion: Some("table_size".into()) };
     assert_eq!(error, Some(expected));
 }
@@ -209,7 +209,7 @@ fn arms_that_are_reseeded_alike_draw_alike() {
                 bakeoff_script::reseed(99, if left == 6 { arm } else { 7 }, 0);
             }
         }));
-        let script = load_bundled("oltp_point_select", &settings(&[]), ThreadRole::Worker(0), &world);
+        let script = load_bundled("oltp_point_select", &settings(&[]), 0, &world);
         script.thread_init().and_then(|()| script.run()).expect("runs");
         world.statements()
     };

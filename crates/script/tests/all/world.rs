@@ -11,7 +11,7 @@ use bakeoff_script::host::{
     ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, QueryClass, Reply, SqlError, StatementId,
     Value, known_driver,
 };
-use bakeoff_script::{OptionValue, Script, ScriptError, ScriptSource, Settings, SqlCall, ThreadRole};
+use bakeoff_script::{OptionValue, Script, ScriptError, ScriptSource, Settings, SqlCall};
 
 /// Rows of one result: NULL is `None`.
 pub type Rows = Vec<Vec<Option<String>>>;
@@ -340,13 +340,13 @@ pub fn settings(options: &[(&str, &str)]) -> Settings {
 
 pub fn load(text: &str, settings: &Settings, world: &Rc<World>) -> Result<Script, ScriptError> {
     let host = Rc::clone(world);
-    Script::load(&ScriptSource::inline("test.lua", text), settings, ThreadRole::Worker(0), host)
+    Script::load(&ScriptSource::inline("test.lua", text), settings, 0, host)
 }
 
-pub fn load_bundled(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
+pub fn load_bundled(name: &str, settings: &Settings, thread: u32, world: &Rc<World>) -> Script {
     let host = Rc::clone(world);
     let source = bakeoff_script::find(name).expect("a bundled script");
-    Script::load(&source, settings, role, host).unwrap_or_else(|error| panic!("{name}: {error}"))
+    Script::load(&source, settings, thread, host).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Runs a text in a worker's state with one event, from its `thread_init` to its `thread_done`.

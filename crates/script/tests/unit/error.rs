@@ -11,10 +11,7 @@ fn a_typing_error_is_recognised_and_another_name_is_not() {
 }
 
 #[test]
-fn file_and_line_are_split_off() {
-    assert_eq!(
-        split_place("./dir:1/a.lua:12: no: 3: such"),
-        (Some(Place { file: "./dir:1/a.lua".into(), line: 12 }), "no: 3: such".into())
-    );
-    assert_eq!(split_place("no place: 3"), (None, "no place: 3".into()));
+fn file_and_line_are_found() {
+    assert_eq!(place_of("./dir:1/a.lua:12: no: 3: such"), "./dir:1/a.lua:12: ");
+    assert_eq!(place_of("no place: 3"), "");
 }

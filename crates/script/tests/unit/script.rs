@@ -12,5 +12,5 @@ fn every_symbol_is_declared_exported_and_found_by_lua() {
     }
     let source = ScriptSource::inline("symbols.lua", &script);
     let host = HostRef::without_events(Rc::new(NullHost));
-    Script::load(&source, &Settings::default(), ThreadRole::Main, host).expect("all symbols are found");
+    Script::load(&source, &Settings::default(), 0, host).expect("all symbols are found");
 }

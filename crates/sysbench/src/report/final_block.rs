@@ -7,36 +7,19 @@ use crate::run_options::{Dialect, Percentile};
 use crate::stats::Delta;
 use crate::test::Test;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heading {
-    Sql,
-    Plain,
-    Cpu,
-}
-
-impl Heading {
-    pub(crate) fn of(test: &Test, uses_database: bool) -> Self {
-        match test {
-            Test::Cpu { .. } => Self::Cpu,
-            Test::Script(_) if uses_database => Self::Sql,
-            Test::Script(_) => Self::Plain,
-        }
-    }
-}
-
 pub(crate) fn block(
     delta: &Delta,
     total_s: f64,
-    heading: Heading,
+    (test, uses_database): (&Test, bool),
     dialect: Dialect,
     percentiles: &[Percentile],
 ) -> String {
     let (count, events) = (delta.totals.events, delta.events());
     let per_s = delta.per_second(count);
-    let heading = match heading {
-        Heading::Sql => sql(delta),
-        Heading::Plain => String::new(),
-        Heading::Cpu => format!("CPU speed:\n    events per second: {per_s:8.2}\n"),
+    let heading = match test {
+        Test::Script(_) if uses_database => sql(delta),
+        Test::Script(_) => String::new(),
+        Test::Cpu { .. } => format!("CPU speed:\n    events per second: {per_s:8.2}\n"),
     };
     let general = match dialect {
         Dialect::V1_0 => format!("General statistics:\n    total time:                          {total_s:.4}s"),

@@ -38,21 +38,14 @@ pub(crate) fn statistics(
     ]
 }
 
-pub(crate) fn cumulative_statistics(
-    delta: &Delta,
-    time_total: f64,
-    percentile: Option<&Percentile>,
-    threads_running: u32,
-) -> Vec<(&'static str, f64)> {
-    let events = delta.events();
-    let mut numbers = statistics(delta, time_total, percentile, threads_running);
-    numbers.extend([
+/// What cumulative reports get besides [`statistics`].
+pub(crate) fn latency_statistics(events: &LatencyHistogram) -> [(&'static str, f64); 4] {
+    [
         ("latency_min", ms(events.min_ns()) / 1e3),
         ("latency_max", ms(events.max_ns()) / 1e3),
         ("latency_avg", events.mean_ns() / 1e9),
         ("latency_sum", ms(events.sum_ns()) / 1e3),
-    ]);
-    numbers
+    ]
 }
 
 pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {

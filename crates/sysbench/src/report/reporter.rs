@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bakeoff_load::start_gate::Slice;
 use bakeoff_metrics::{now_ns, seconds};
-use bakeoff_script::{Script, ThreadRole};
+use bakeoff_script::Script;
 use serde_json::Value;
 
 use super::machine_readable::{self, OutputFile};
-use super::{Queue, cumulative_statistics, interval, statistics};
+use super::{Queue, interval, latency_statistics, statistics};
 use crate::run_options::RunOptions;
 use crate::stats::{Delta, Snapshot, Span};
 use crate::test::{Run, Test};
@@ -71,7 +71,8 @@ impl Timetable {
 impl Reporter {
     pub(crate) fn run(mut self, start: &Receiver<Arc<Slice>>) -> Reported {
         let mut timetable = Timetable::new(&self.run.options);
-        let hooks = Hooks::load(&self.run, &timetable);
+        let hooks = hooks(&self.run);
+        let hook = |name: &str| hooks.as_ref().filter(|script| script.has_hook(name));
         let Ok(slice) = start.recv() else { return Reported::default() };
         let count_from_ns = slice.guard_end_ns;
         let period = Snapshot::start(Span::Period, count_from_ns);
@@ -86,12 +87,12 @@ impl Reporter {
             let at_s = seconds(passed_ns);
             if timetable.take_checkpoint(passed_ns) {
                 let delta = self.run.stats.since(&mut reported.period, now_ns);
-                self.report_checkpoint(&hooks, at_s, &delta);
+                self.report_checkpoint(hook(CUMULATIVE), at_s, &delta);
             }
             if timetable.take_interval(passed_ns) {
                 let delta = self.run.stats.since(&mut interval, now_ns);
                 let queue = self.queue(&slice);
-                self.report_interval(&hooks, at_s, &delta, queue);
+                self.report_interval(hook(INTERMEDIATE), at_s, &delta, queue);
                 self.record(at_s, queue, &delta, &mut reported);
             }
             if ending {
@@ -110,7 +111,7 @@ impl Reporter {
         Some(Queue { length: schedule.waiting(now_ns()), concurrency: self.run.stats.events_running() })
     }
 
-    fn report_interval(&self, hooks: &Hooks, at_s: f64, delta: &Delta, queue: Option<Queue>) {
+    fn report_interval(&self, hook: Option<&Script>, at_s: f64, delta: &Delta, queue: Option<Queue>) {
         let Run { options, session, stats, .. } = &self.run;
         let threads = stats.threads_running();
         // Workers that have ended their events may still be disconnecting.
@@ -119,7 +120,7 @@ impl Reporter {
             return;
         }
         let percentile = options.percentiles.first();
-        match &hooks.intermediate {
+        match hook {
             Some(script) => {
                 let Queue { length, concurrency } = queue.unwrap_or_default();
                 let mut numbers = statistics(delta, at_s, percentile, threads);
@@ -147,31 +148,19 @@ impl Reporter {
         }
     }
 
-    fn report_checkpoint(&self, hooks: &Hooks, at_s: f64, delta: &Delta) {
+    fn report_checkpoint(&self, hook: Option<&Script>, at_s: f64, delta: &Delta) {
         let Run { options, session, stats, .. } = &self.run;
         session.console.notice(&format!("[ {at_s:.0}s ] Checkpoint report:"));
-        let numbers = cumulative_statistics(delta, at_s, options.percentiles.first(), stats.threads_running());
-        self.run.report_in_full(hooks.cumulative.as_ref(), delta, at_s, &numbers);
+        let mut numbers = statistics(delta, at_s, options.percentiles.first(), stats.threads_running());
+        numbers.extend(latency_statistics(delta.events()));
+        self.run.report_in_full(hook, delta, at_s, &numbers);
     }
 }
 
-#[derive(Default)]
-struct Hooks {
-    intermediate: Option<Script>,
-    cumulative: Option<Script>,
-}
-
-impl Hooks {
-    fn load(run: &Run, timetable: &Timetable) -> Self {
-        let Test::Script(test) = &*run.test else { return Self::default() };
-        let load = |wanted: bool, hook: &str| {
-            // A body that fails here has failed in the main state too, and the run with it.
-            let script = wanted.then(|| test.load(ThreadRole::Report, run.session.command_host()).ok())?;
-            script.filter(|script| script.has_hook(hook))
-        };
-        Self {
-            intermediate: load(run.options.report_interval_s.is_some(), INTERMEDIATE),
-            cumulative: load(!timetable.checkpoints_ns.is_empty(), CUMULATIVE),
-        }
-    }
+/// Loads a script for its hooks. A body that fails here has failed in the main state too, and the run with it.
+fn hooks(run: &Run) -> Option<Script> {
+    let Test::Script(test) = &*run.test else { return None };
+    let reports = run.options.report_interval_s.is_some() || !run.options.checkpoints_s.is_empty();
+    let script = reports.then(|| test.load(run.options.threads, run.session.command_host()).ok())?;
+    script.filter(|script| script.has_hook(INTERMEDIATE) || script.has_hook(CUMULATIVE))
 }

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use bakeoff_metrics::SliceTotals;
+use bakeoff_script::{ScriptSource, Settings};
 
 use super::*;
 use crate::report::operations;
+use crate::test::ScriptTest;
 
 fn delta() -> Delta {
     let mut delta = Delta {
@@ -23,6 +25,10 @@ fn delta() -> Delta {
 fn percentiles(labels: &[&str]) -> Vec<Percentile> {
     let read = |label: &&str| Percentile { per_cent: label.parse().expect("a number"), label: (*label).to_owned() };
     labels.iter().map(read).collect()
+}
+
+fn script() -> Test {
+    Test::Script(Box::new(ScriptTest { source: ScriptSource::inline("", ""), settings: Settings::default() }))
 }
 
 /// The sample of the facts page, with other numbers.
@@ -56,23 +62,23 @@ Threads fairness:
 
 #[test]
 fn the_layout_of_1_0() {
-    let text = block(&delta(), 3.00752, Heading::Sql, Dialect::V1_0, &percentiles(&["99"]));
+    let text = block(&delta(), 3.00752, (&script(), true), Dialect::V1_0, &percentiles(&["99"]));
     assert_eq!(text, SAMPLE);
 }
 
 #[test]
 fn the_layout_of_1_1() {
-    let text = block(&delta(), 3.00752, Heading::Plain, Dialect::V1_1, &percentiles(&["99"]));
+    let text = block(&delta(), 3.00752, (&script(), false), Dialect::V1_1, &percentiles(&["99"]));
     let expected = "\nThroughput:\n    events/s (eps):                      0.9975\n    time elapsed:                        3.0075s\n    total number of events:              3\n\nLatency (ms):\n";
     assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]
 fn several_percentiles_or_none_keep_the_column() {
-    let text = block(&delta(), 3.00752, Heading::Plain, Dialect::V1_0, &percentiles(&["5", "99.9", "100"]));
+    let text = block(&delta(), 3.00752, (&script(), false), Dialect::V1_0, &percentiles(&["5", "99.9", "100"]));
     let widths: Vec<usize> = text.lines().filter(|line| line.contains("percentile:")).map(str::len).collect();
     assert_eq!(widths, [53, 53, 53], "{text}");
-    let text = block(&delta(), 3.00752, Heading::Plain, Dialect::V1_0, &[]);
+    let text = block(&delta(), 3.00752, (&script(), false), Dialect::V1_0, &[]);
     assert!(text.contains("         percentile stats:               disabled\n"), "{text}");
 }
 
