@@ -87,7 +87,7 @@ fn a_server_that_changes_the_plugin_for_ever_is_refused() {
         if let Err(error) = login.receive(&input, &mut out) {
             return assert!(sequence > 16 && error.to_string().contains("too many packets"), "{sequence}: {error}");
         }
-        payload = b"\xfemysql_native_password\00123456789abcdefghij\0".to_vec();
+        payload = b"\xfemysql_native_password\x000123456789abcdefghij\0".to_vec();
     }
     panic!("it goes on");
 }
