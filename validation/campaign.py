@@ -17,7 +17,6 @@ from bakeoff.plan.epochs import seed_for
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.stats import interval as iv
 from bakeoff.stats.interval import t_quantile
-from bakeoff.stats.verdict import enough
 from bakeoff.units import format_duration
 from validation.check import fewest, most
 from validation.duels import Background, Duel, Judgement, Outcome, run_duel
@@ -219,7 +218,7 @@ class Summary:
     def of(cls, judged: Sequence[Judged]) -> "Summary":
         n = len(judged)
         errors = [each.judgement.mean - each.truth for each in judged]
-        able = sum(enough(len(each.judgement.points), each.judgement.stop) for each in judged)
+        able = sum(len(each.judgement.points) >= iv.N_MIN for each in judged)
         intervals = sum(each.judgement.has_interval for each in judged)
         return cls(
             duels=n,

@@ -14,7 +14,9 @@ from typing import Any
 from bakeoff.errors import RunInvalid
 from bakeoff.explain.explained import Explained
 from bakeoff.explain.named_causes import Evidence, causes, sentence
+from bakeoff.explain.profiles import OFF_CPU, PROFILES
 from bakeoff.explain.sections import evidence
+from bakeoff.explain.waits import WAITS
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
 from bakeoff.search.attribution import DOCUMENT, FOLDER
@@ -27,6 +29,7 @@ from validation.duels import run_bakeoff
 CAUSE_CHECKS = Checks(Size.FULL)
 
 _LIMIT_S = 900.0  # of one run: fetching, loading, a busy machine
+_PROFILE_BUDGET = "60s"  # for one epoch with a profile, on a busy machine, too
 _ATTRIBUTE_LIMIT_S = 1800.0  # of the search, whose budget is eight times the run's
 
 _WITHOUT_EFFECT = {"option.max_connections": "200", "option.table_definition_cache": "1000"}
@@ -39,7 +42,7 @@ class Cause(Frozen):
         arms: settings of the baseline and the contender, as in a study file.
         families: one of these must be named first.
         common: settings of both arms.
-        explain_budget: for profiles and waits; empty for counters only.
+        profiled: the evidence has a profile of one epoch besides the counters.
     """
 
     arms: tuple[dict[str, Any], dict[str, Any]]
@@ -50,7 +53,7 @@ class Cause(Frozen):
     common: dict[str, Any] = {}
     table_size: int = 20_000
     budget: str = "4m"
-    explain_budget: str = ""
+    profiled: bool = False
 
     def study(self, name: str, *, seed: int, attribute: bool) -> dict[str, Any]:
         more = _WITHOUT_EFFECT if attribute else {}
@@ -86,6 +89,7 @@ CAUSES = {
         arms=({"script.create_secondary": True}, {"script.create_secondary": False}),
         families=("row access",),
         workload="select_random_ranges",
+        profiled=True,
     ),
     "log flush": Cause(
         arms=_option("innodb_flush_log_at_trx_commit", "2", "1"), families=_LOGGING, workload="oltp_update_non_index"
@@ -104,6 +108,7 @@ CAUSES = {
         families=("temporary tables and sorts",),
         workload="oltp_read_only",
         options=_SORTS | {"range_size": 5000},
+        profiled=True,
     ),
     "query cache": Cause(
         arms=(
@@ -125,16 +130,15 @@ CAUSES = {
         arms=_option("performance_schema", "OFF", "ON"),
         families=("performance schema",),
         budget="5m",
-        explain_budget="3m",
+        profiled=True,
     ),
     "allocator": Cause(
         arms=({"preload": "default"}, {"preload": "libtcmalloc_minimal.so.4"}),
         families=("memory allocation",),
         workload=str(Path(__file__).with_name("large_values.lua")),
+        profiled=True,
     ),
-    "CPU loop": Cause(
-        arms=({"preload": "default"}, {"preload": "LOOP"}), families=("library loop.so",), explain_budget="2m"
-    ),
+    "CPU loop": Cause(arms=({"preload": "default"}, {"preload": "LOOP"}), families=("library loop.so",), profiled=True),
 }
 
 # Overrides a function that a server calls about once per statement.
@@ -185,11 +189,13 @@ def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Rep
     )
     study = folder / "study.yaml"  # YAML holds JSON
     study.write_text(text, encoding="utf-8")
-    explaining = ("--explain-budget", cause.explain_budget) if cause.explain_budget else ("--no-explain",)
+    explaining = ("--explain-budget", _PROFILE_BUDGET) if cause.profiled else ("--no-explain",)
     runs = folder / "runs"
     try:
         _bakeoff("run", str(study), "--no-verdict", *explaining, runs=runs, limit_s=_LIMIT_S)
         (path,) = runs.iterdir()
+        if cause.profiled:
+            keep_one_profile(path)
         reported = judge(name, found_in(path), seed=seed)
         if not (attribute and reported.claimed):
             return reported
@@ -203,6 +209,19 @@ def _bakeoff(*words: str, runs: Path, limit_s: float) -> None:
     code, _, err = run_bakeoff([*words, "--runs", str(runs), "--quiet"], limit_s)
     if code != 0:
         raise RunInvalid(f"{' '.join(words)}: exit code {code}: {err.strip()[-300:]}")
+
+
+def keep_one_profile(path: Path) -> None:
+    """Leave only the first profile, as a run with a short budget has it; raise RunInvalid if there is none."""
+    run = open_run(path)
+    profiles, explain = run.explaining(PROFILES).finished_epochs(), path / "explain"
+    if not profiles:
+        notes = run.read("explain/notes.json", dict[str, list[str]]) or {}
+        raise RunInvalid(f"no profile: {' '.join(notes.get(PROFILES, ()))}")
+    for epoch in profiles[1:]:
+        shutil.rmtree(explain / PROFILES / f"{epoch:03d}")
+    for kind in (WAITS, OFF_CPU):
+        shutil.rmtree(explain / kind, ignore_errors=True)
 
 
 def settings_found(path: Path) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def gate_samples(history: Sequence[EpochEstimates], study: Study, plan: Plan, *,
     samples = []
     for pairs in by_comparison(history).values():
         values = [pair.value for pair in pairs]
-        stop = stop_state(values, precision=study.precision, family=len(plan.cells), reference=study.question.reference)
+        stop = stop_state(values, precision=study.precision, family=len(plan.cells), question=study.question)
         if stop is Stop.RUNNING:
             stop = ended if ended.anytime_only else Stop.BUDGET
         samples.append(Sample(values, stop))

@@ -17,7 +17,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import moments
 from bakeoff.stats.model import Interval
 from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
-from validation.simulation import ONE_CELL, stopped
+from validation.simulation import stopped
 
 HOST_CHECKS = Checks(Size.REPLAY)
 
@@ -62,8 +62,8 @@ def as_found(values: Sequence[float], hosts: Sequence[str]) -> Interval:
 
 def ended(values: Sequence[float], hosts: Sequence[str], *, precision: float) -> Interval:
     """Return the interval of a run that looks after every epoch and ends by the rule or with its last value."""
-    stop, n = stopped(values, hosts, precision=precision)
-    return ONE_CELL.interval(*moments(values[:n], hosts[:n]), stop=stop)
+    _, n = stopped(values, hosts, precision=precision)
+    return iv.precision_interval(*moments(values[:n], hosts[:n]))
 
 
 def simulate(

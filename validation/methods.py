@@ -46,7 +46,7 @@ def quantile_interval(baseline: Floats, contender: Floats, quantile: float, cont
         )
         for number, (lower, upper) in enumerate(zip(baseline, contender, strict=True))
     ]
-    (ratio,) = latency_ratios(epochs, baseline=BASELINE, interval_of=context.quick_interval, cells=[_CELL])
+    (ratio,) = latency_ratios(epochs, baseline=BASELINE, interval_of=iv.precision_interval, cells=[_CELL])
     return ratio.estimate.interval if ratio.estimate else Interval(low=None, high=None)
 
 

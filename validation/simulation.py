@@ -284,7 +284,7 @@ def run_to_end(values: Sequence[float], *, precision: float) -> End:
     """Judge these epochs when the rule ends the run."""
     stop, n = stopped(values, precision=precision)
     used = iv.moments(values[:n])
-    interval = ONE_CELL.interval(*used, stop=stop)
+    interval = iv.precision_interval(*used)
     claimed = may_claim(n=n, stop=stop, p_adjusted=iv.p_value(*used), anytime_claim=False)
     return End(n=n, stop=stop, interval=interval, claimed=claimed and iv.excludes_zero(interval))
 

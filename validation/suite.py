@@ -32,6 +32,7 @@ from validation import (
     real_checks,
     replay_checks,
     simulation,
+    sizes,
 )
 from validation.check import Check, Finding, Setting, Size
 
@@ -43,6 +44,7 @@ CHECKS: tuple[Check, ...] = (
     *histories.HISTORY_CHECKS,
     *bisections.BISECTION_CHECKS,
     *simulation.RULE_CHECKS,
+    *sizes.SIZE_CHECKS,
     *fake_checks.FAKE_CHECKS,
     *fault_injection.FAULT_CHECKS,
     *real_checks.CLIENT_CHECKS,

@@ -225,8 +225,8 @@ def test_four_restarts_are_too_few():
     assert sentence(Evidence(found), "B").endswith("Counters are compared from 5 restarts on.")
 
 
-@pytest.mark.parametrize(("epochs", "interval_of"), [(5, iv.live_interval), (6, iv.precision_interval)])
-def test_intervals_below_six_restarts_are_anytime_valid_like_those_of_the_throughput(epochs, interval_of):
+@pytest.mark.parametrize("epochs", [3, 5, 6])
+def test_intervals_follow_the_rule_of_the_throughput(epochs):
     by_arm, counted = duel(np.random.default_rng(13), epochs=epochs, **{"status.Syncs": (9, 9)})
     for epoch, each in enumerate(counted["B"]):
         each["status.Syncs"] += 1000 * epoch
@@ -236,7 +236,7 @@ def test_intervals_below_six_restarts_are_anytime_valid_like_those_of_the_throug
     )
     sd = iv.standard_deviation(np.subtract(b, a).tolist())
     (cost,) = [cost for cost in explained(by_arm, counted).costs if cost.counter == "status.Syncs"]
-    assert cost.estimate.interval.half_width == pytest.approx(interval_of(0.0, sd, epochs).half_width)
+    assert cost.estimate.interval.half_width == pytest.approx(iv.precision_half_width(sd, epochs))
 
 
 @pytest.mark.parametrize(("epochs", "word"), [(5, "unclear"), (6, "more")])

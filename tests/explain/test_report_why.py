@@ -1,16 +1,24 @@
 """The section "Why" of decided comparisons with counters, in every format."""
 
 import json
+import textwrap
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from plain_analysis import plain_analysis
+from profiled import READ, STACKS, add_profiles
 from synthetic import duel_study, make_run
 
+from bakeoff.explain.explained import Explained, Pair
+from bakeoff.explain.sections import why_lines
 from bakeoff.report import build_view, render_html, render_json, render_markdown
+from bakeoff.report.context import Context
+from bakeoff.spec import Arm
+from bakeoff.spec.server_name import parse_server
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop, Word
+from validation.causes import keep_one_profile
 
 
 def with_counters(run, rows=(0.0, 2000.0), more=None):
@@ -93,3 +101,56 @@ def test_an_arm_that_completed_nothing_in_one_epoch_has_no_costs(tmp_path):
 def test_a_run_without_counters_has_no_table_of_costs(view):
     assert "Costs per event" not in {inner.title for section in view.sections for inner in section.sections()}
     assert "costs" not in json.loads(render_json(view))
+
+
+@pytest.fixture(scope="module")
+def profiled_once(tmp_path_factory):
+    """Return a run with a profile of one epoch, and two that its folder keeps no longer."""
+    run = make_run(tmp_path_factory.mktemp("once"), duel_study(workloads=("oltp_read_only",), threads=(4,)))
+    with_counters(run, rows=(1.0, 1.0))
+    add_profiles(run, cells=["oltp_read_only/4"], epochs=3)
+    keep_one_profile(run.path)
+    return Context(run, plain_analysis(run, run.study()))
+
+
+def test_a_terminal_says_why_in_three_lines(profiled_once):
+    (said,) = why_lines(profiled_once)
+    assert len(textwrap.wrap(said, 80)) <= 3
+    needs, parts, sampled = said.split(". ")[:3]
+    assert needs == "mysql:8.0 needs 6.98% more CPU per event" and sampled.startswith("Sampled in one restart")
+    assert "% of that is in row access (`row_search_mvcc`)" in parts
+    full = render_markdown(build_view(profiled_once.run, profiled_once.analysis))
+    assert all(sentence in full for sentence in (needs, parts)), "the report has the same sentences"
+
+
+def test_one_profile_has_intervals_and_shares(profiled_once):
+    (found,) = profiled_once.once(Explained).profiles.values()
+    assert found.epochs == 1 and found.all.is_clear
+    assert found.all.difference.interval.holds(0.3 * STACKS[READ] * 50)
+    table = build_view(profiled_once.run, profiled_once.analysis).tables()["profile-1-parts"]
+    assert {"95% interval", "of the difference"} <= set(table.columns)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "said"),
+    [
+        ("mysql:8.0.15", "mysql:8.0.15,sync_binlog=0", "sync_binlog (default → 0)"),
+        ("mysql:8.0.15,sync_binlog=1", "mysql:8.0.15,sync_binlog=0", "sync_binlog (1 → 0)"),
+        ("mysql:8.0.15,sync_binlog=1", "mysql:8.0.15,sync_binlog=0,log_bin=x", ""),
+        ("mysql:5.7.22", "mysql:8.0.15", ""),
+        ("mysql:5.7.22", "mysql:8.0.15,sync_binlog=0", ""),
+    ],
+)
+def test_the_only_declared_difference_is_the_cause(tmp_path, mine, theirs, said):
+    arms = [Arm(name=name, label=text, server=parse_server(text)) for name, text in (("A", mine), ("B", theirs))]
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False).model_copy(
+        update={"arms": tuple(arms)}
+    )
+    run = with_counters(make_run(tmp_path, study), rows=(1.0, 1.0))
+    context = Context(run, plain_analysis(run, study))
+    assert context.once(Explained).declared(Pair("oltp_read_only/4", "A", "B")) == said
+    lines = " ".join(why_lines(context))
+    cause = f"Only {said} differs between the arms, so it is the cause. " if said else ""
+    assert lines.startswith(f"{cause}Of the difference in time: server CPU, user mode ")
+    unknown = "How it acts" if said else "The cause"
+    assert lines.endswith(f" {unknown} was not found. Next step: `bakeoff explain RUN --explain-budget 3m`")

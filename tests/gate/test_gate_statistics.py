@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers, as_gate, judge, reach_of
+from bakeoff.gate.rule import PRECISION_SHARE, Answer, GateQuestion, Sample, answers, as_gate, judge, reach_of
 from bakeoff.spec import Question
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
@@ -67,11 +67,17 @@ def test_too_few_epochs_or_no_ratio_answer_nothing():
 def test_a_comparison_is_decisive_about_the_limit_and_not_about_equality():
     equal = sample(0.0, scale=0.1).values
     asked = {"precision": 1e-9, "family": 1}
+    gate, duel = GateQuestion(reference=LIMIT), Question()
     assert stop_state(equal, **asked) is Stop.RUNNING
-    assert stop_state(equal, **asked, reference=LIMIT) is Stop.DECISIVE
+    assert stop_state(equal, **asked, question=gate) is Stop.DECISIVE
     at_the_limit = sample(LIMIT, scale=0.1).values
-    assert stop_state(at_the_limit, **asked) is Stop.DECISIVE
-    assert stop_state(at_the_limit, **asked, reference=LIMIT) is Stop.RUNNING
+    assert stop_state(at_the_limit, **asked, question=gate) is Stop.RUNNING
+    # A gate asks on which side of the limit a build is; a duel asks for the size, too.
+    vague = sample(-0.5, scale=15.0).values
+    assert stop_state(vague, **asked, question=gate) is Stop.DECISIVE
+    assert stop_state(vague, **asked, question=duel) is Stop.RUNNING
+    sized = sample(-0.5, scale=1.0).values
+    assert stop_state(sized, **asked, question=duel) is Stop.PRECISE
 
 
 def history_of(study, plan, means):

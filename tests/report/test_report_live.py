@@ -31,7 +31,7 @@ def test_without_a_terminal_it_is_plain_lines(run, analysis):
     lines = out.getvalue().splitlines()
     assert all(line.startswith("[00:0") for line in lines) and "\x1b" not in out.getvalue()
     assert sum("rows" in line for line in lines) == 1 and "100 of 100" in out.getvalue()
-    assert "oltp_point_select/1: mysql:8.0 0.8" in out.getvalue() and "live interval" in out.getvalue()
+    assert "oltp_point_select/1: mysql:8.0 0.8" in out.getvalue() and ", interval " in out.getvalue()
     assert "about 4 min left" in out.getvalue() and "time left unknown" in out.getvalue()
     assert "discarded" in out.getvalue()
 

@@ -71,22 +71,32 @@ def test_too_few_epochs_give_no_verdict_and_say_how_many_more():
         assert comparison.more_epochs == (None if epochs == 1 else 6 - epochs)
 
 
-def test_five_epochs_are_enough_for_a_decisive_difference():
-    (comparison,) = run(epochs=5).comparisons
-    assert comparison.stop is Stop.DECISIVE and comparison.verdict.words == (Word.SLOWER,)
+@pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
+def test_five_epochs_are_enough_for_a_claim_by_the_anytime_valid_interval(ended):
+    (comparison,) = run(epochs=5, ended=ended).comparisons
+    assert comparison.stop is ended and comparison.verdict.words == (Word.SLOWER,)
     values = [point.value for point in comparison.points]
-    half = iv.anytime_half_width(iv.standard_deviation(values), 5, alpha=0.01)
-    assert comparison.estimate.interval.half_width == pytest.approx(half)
+    assert comparison.estimate.interval == iv.precision_interval(*iv.moments(values))
+    assert comparison.verdict.at_least == comparison.estimate.interval.high
+
+
+@pytest.mark.parametrize(("epochs", "has_interval"), [(2, False), (3, True), (6, True)])
+@pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED, Stop.EXTENDED, Stop.RUNNING])
+def test_one_interval_is_shown_from_three_epochs_on_however_measuring_ended(ended, epochs, has_interval):
+    (comparison,) = run(epochs=epochs, ended=ended).comparisons
+    found = iv.moments([point.value for point in comparison.points])
+    half = iv.precision_half_width(*found[1:]) if has_interval else None
+    assert comparison.estimate.interval.half_width == (half and pytest.approx(half))
 
 
 @pytest.mark.parametrize("ended", [Stop.ABORTED, Stop.EXTENDED, Stop.RUNNING])
-def test_a_run_cut_short_tells_only_the_anytime_interval(ended):
-    # Clear enough for the live interval, not for a DECISIVE stop, and far from precise.
+def test_a_run_cut_short_claims_only_what_the_anytime_interval_shows(ended):
+    # Clear enough for the live interval, and far from precise.
     epochs = [epoch_of(quads([math.exp(-0.03 + 0.014 * (-1) ** e)] * 4, level=10_000), epoch=e) for e in range(7)]
     analysis = analyse(epochs, simulated_study(precision=0.001), ended=ended)
     (comparison,) = analysis.comparisons
     assert comparison.stop is ended and analysis.stopped is ended
-    assert comparison.estimate.interval == comparison.live
+    assert comparison.live.high < 0 and comparison.live.half_width > comparison.estimate.interval.half_width
     assert comparison.p_value is None
     assert comparison.verdict.words == (Word.SLOWER,)
 

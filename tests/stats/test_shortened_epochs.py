@@ -26,6 +26,5 @@ def test_the_rule_misses_the_truth_as_seldom_with_shortened_epochs(lengths):
             if stop is not Stop.RUNNING:
                 break
         n, sd = len(values), iv.standard_deviation(values)
-        half = iv.anytime_half_width(sd, n, alpha=0.01) if stop is Stop.DECISIVE else iv.precision_half_width(sd, n)
-        missed += abs(math.fsum(values) / n) > half
+        missed += abs(math.fsum(values) / n) > iv.precision_half_width(sd, n)
     assert missed / RUNS <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / RUNS)

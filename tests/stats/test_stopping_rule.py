@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bakeoff.gate.rule import GateQuestion
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochTime
-from bakeoff.spec.study import Design
+from bakeoff.spec.study import Design, Question
 from bakeoff.stats import interval as iv
 from bakeoff.stats import stopping
 from bakeoff.stats.estimate import EpochEstimates
@@ -58,13 +59,31 @@ def test_precise_from_six_epochs_on_and_not_before():
     assert decision.more_s == 0.0
 
 
-def test_decisive_from_five_epochs_on_and_not_before():
-    assert one(alternating(0.001, around=-0.1), 4).stop is Stop.RUNNING
-    assert one(alternating(0.001, around=-0.1), 5).stop is Stop.DECISIVE
+def test_a_clear_difference_is_measured_until_a_tenth_of_it_is_known():
+    assert one(alternating(0.001, around=-0.1), 5).stop is Stop.RUNNING
+    assert one(alternating(0.2, around=-0.7), 8).stop is Stop.RUNNING
+    left = iv.epochs_needed(iv.standard_deviation([alternating(0.2)(e) for e in range(8)]), 0.07) - 8
+    plan = plan_study(simulated_study(budget_s=9000.0), overhead_s=10, load_s=20)
+    more_s = one(alternating(0.2, around=-0.7), 8, budget_s=9000.0).more_s
+    assert more_s == pytest.approx(left * (10 + plan.seconds_per_cell))
+    assert one(alternating(0.05, around=-0.7), 6).stop is Stop.PRECISE
+    assert one(alternating(0.05), 6).stop is Stop.RUNNING
+
+
+def gate_of(study):
+    return study.model_copy(update={"question": GateQuestion(reference=-0.02)})
+
+
+def test_a_gate_is_decisive_from_five_epochs_on_and_not_before():
+    for n, stop in ((4, Stop.RUNNING), (5, Stop.DECISIVE)):
+        study = gate_of(simulated_study(precision=0.0001))
+        plan = plan_study(study, overhead_s=10, load_s=20)
+        found = decide(history({(CELL, "B"): alternating(0.001, around=-0.1)}, n), study, plan, elapsed_s=100)
+        assert found.stop is stop
 
 
 def test_a_replay_goes_on_to_six_epochs_which_the_verdicts_on_its_queries_take():
-    study = simulated_study(precision=0.01, budget_s=600.0)
+    study = gate_of(simulated_study(precision=0.01, budget_s=600.0))
     plan = plan_study(study, overhead_s=10, load_s=20)
     plan = plan.model_copy(update={"cells": tuple(c.model_copy(update={"fixed_work": True}) for c in plan.cells)})
     for n, stop in ((5, Stop.RUNNING), (6, Stop.DECISIVE)):
@@ -73,7 +92,7 @@ def test_a_replay_goes_on_to_six_epochs_which_the_verdicts_on_its_queries_take()
 
 
 def test_arms_between_two_others_go_on_to_six_epochs_which_the_findings_on_settings_take():
-    study = simulated_study(precision=0.01, budget_s=600.0)
+    study = gate_of(simulated_study(precision=0.01, budget_s=600.0))
     study = study.model_copy(update={"design": Design(factors=(), levels={}, together=True)})
     plan = plan_study(study, overhead_s=10, load_s=20)
     for n, stop in ((5, Stop.RUNNING), (6, Stop.DECISIVE)):
@@ -86,23 +105,25 @@ def test_never_a_stop_below_five_epochs(values):
     assert stop_state(values, precision=1.0, family=1) is Stop.RUNNING
 
 
-@given(st.lists(st.floats(-0.1, 0.1), min_size=5, max_size=30), st.integers(1, 30))
+@given(st.lists(st.floats(-0.1, 0.1), min_size=5, max_size=30), st.integers(1, 30), st.booleans())
 @settings(max_examples=200)
-def test_a_stop_is_what_its_interval_says(values, family):
+def test_a_stop_is_what_its_interval_says(values, family, gate):
     n, mean, sd = len(values), math.fsum(values) / len(values), iv.standard_deviation(values)
-    stop = stop_state(values, precision=0.01, family=family)
+    question = GateQuestion(reference=-0.02) if gate else Question()
+    stop = stop_state(values, precision=0.01, family=family, question=question)
+    wanted = 0.01 if gate else max(0.01, 0.1 * abs(mean))
     if stop is Stop.PRECISE:
-        assert n >= 6 and iv.precision_half_width(sd, n) <= 0.01
+        assert n >= 6 and iv.precision_half_width(sd, n) <= wanted
     elif stop is Stop.DECISIVE:
-        assert abs(mean) > iv.anytime_multiplier(n, 0.01 / family) * sd / math.sqrt(n)
+        assert gate and abs(mean + 0.02) > iv.anytime_multiplier(n, 0.01 / family) * sd / math.sqrt(n)
     else:
-        assert n < 6 or iv.precision_half_width(sd, n) > 0.01
+        assert n < 6 or iv.precision_half_width(sd, n) > wanted
 
 
 def test_decisive_pays_for_the_family():
-    values = [-0.02 + 0.004 * (-1) ** e for e in range(6)]
-    assert stop_state(values, precision=0.001, family=1) is Stop.DECISIVE
-    assert stop_state(values, precision=0.001, family=50) is Stop.RUNNING
+    values, question = [-0.04 + 0.004 * (-1) ** e for e in range(6)], GateQuestion(reference=-0.02)
+    assert stop_state(values, precision=0.001, family=1, question=question) is Stop.DECISIVE
+    assert stop_state(values, precision=0.001, family=50, question=question) is Stop.RUNNING
 
 
 def test_budget_ends_before_the_epoch_that_would_not_fit():

@@ -18,7 +18,7 @@ def case(low, high, *, n=8, stop=Stop.PRECISE, claim=True, **options):
     estimate = Estimate(mean=(low + high) / 2, interval=Interval(low=low, high=high), n=n)
     defaults = {
         "contender": "mysql:8.0", "baseline": "mysql:5.7", "precision": W, "equivalence": W, "detectable": 0.02,
-        "more_epochs": 4, "more_s": 120.0, "has_target": True,
+        "more_epochs": 4, "more_s": 120.0, "has_target": True, "negligible": low > -W and high < W,
     }  # fmt: skip
     return Case(estimate=estimate, stop=stop, claim=claim, **(defaults | options))
 
@@ -46,7 +46,7 @@ def test_a_claim_gives_the_end_nearer_to_nothing():
     assert verdict(case(0.05, 0.06)).at_least == 0.05
 
 
-@pytest.mark.parametrize(("n", "stop"), [(5, Stop.PRECISE), (5, Stop.BUDGET), (4, Stop.DECISIVE), (5, Stop.ABORTED)])
+@pytest.mark.parametrize(("n", "stop"), [(4, stop) for stop in Stop])
 def test_never_a_verdict_from_too_few_epochs(n, stop):
     said = verdict(case(-0.001, 0.001, n=n, stop=stop))
     assert said.words == (Word.INCONCLUSIVE,) and said.at_least is None
@@ -60,7 +60,8 @@ def test_never_a_verdict_from_too_few_epochs(n, stop):
         (Stop.PRECISE, 0.039, False, True),
         (Stop.PRECISE, 0.041, True, False),
         (Stop.BUDGET, None, True, False),
-        (Stop.DECISIVE, None, False, True),
+        (Stop.DECISIVE, 0.0, False, False),
+        (Stop.DECISIVE, None, True, True),
         (Stop.ABORTED, 0.0, False, False),
         (Stop.ABORTED, None, True, True),
         (Stop.RUNNING, 0.0, False, False),
@@ -68,6 +69,7 @@ def test_never_a_verdict_from_too_few_epochs(n, stop):
 )
 def test_what_a_claim_rests_on(stop, p_adjusted, anytime, claim):
     assert may_claim(n=8, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime) is claim
+    assert may_claim(n=5, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime) is anytime
 
 
 def test_sentences():

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
@@ -224,10 +224,10 @@ def _judged(
         family = family_of(counter)
         assert family
         tested = found.n >= iv.N_MIN_DECISIVE
-        estimate = iv.estimate(found, partial(iv.shown, anytime=anytime))
+        estimate = iv.estimate(found, iv.precision_interval)
         # With five restarts the anytime-valid test at 5 % / M of more than 22 counters rejects nothing: Holm decides,
-        # and a difference must show in the interval, too.
-        made = claim.made and iv.excludes_zero(estimate.interval)
+        # and a difference must show in the anytime-valid interval, too.
+        made = claim.made and iv.excludes_zero(iv.claim_interval(*found, anytime=anytime))
         word: CostWord = "not tested" if not tested else "unclear" if not made else "more" if found.mean > 0 else "less"
         share = None
         if counter in shares:

@@ -27,7 +27,6 @@ class Evidence:
     Attributes:
         declared: the one declared setting in which the arms differ; empty if there are several, or only the version.
         plans: statements with another plan, and all whose plans were compared.
-        run: name of the run, for the next command.
     """
 
     costs: Explanation
@@ -37,7 +36,6 @@ class Evidence:
     off_cpu: OffCpuComparison | None = None
     plans: tuple[int, int] = (0, 0)
     declared: str = ""
-    run: str = "RUN"
 
 
 def causes(evidence: Evidence) -> tuple[str, ...]:
@@ -73,15 +71,15 @@ def why(evidence: Evidence, contender: str) -> tuple[str, ...]:
     ]
     waited = any(_wait_explains(evidence, each) for each in evidence.waits or ()) or _off_cpu_explains(evidence)
     if tested and not other and not causes(evidence) and not waited:
-        said += _not_found(evidence)
+        said.append(_not_found(evidence))
     return tuple(filter(None, said))
 
 
-def _not_found(evidence: Evidence) -> tuple[str, str]:
+def _not_found(evidence: Evidence) -> str:
     what = "How it acts was not found." if evidence.declared else "The cause was not found."
     if evidence.profile and evidence.profile.epochs >= iv.EPOCHS_MIN_PAIRED:
-        return what, ""
-    return what, f"Next step: `bakeoff explain {evidence.run} --explain-budget 3m`"
+        return what
+    return f"{what} Next step: `bakeoff explain RUN --explain-budget 3m`"
 
 
 def _longer(time: Estimate) -> str:

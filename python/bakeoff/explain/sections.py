@@ -67,7 +67,6 @@ def evidence(context: Context, explanation: Explanation) -> Evidence:
         explained.pauses.get(pair),
         plans=(len(plans.other), len(plans.compared)) if plans else (0, 0),
         declared=explained.declared(pair),
-        run=context.run.name,
     )
 
 

@@ -36,6 +36,7 @@ class OnUnclear(StrEnum):
 class GateQuestion(Question):
     """Whether a contender is slower than allowed; `reference` is the log ratio of the largest slowdown allowed."""
 
+    decisive: ClassVar[bool] = True
     noun: ClassVar[str] = "gate"
 
     kind: str = "gate"

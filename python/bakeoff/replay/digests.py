@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -132,7 +131,7 @@ def _found(
         _total_ns(arms.get(arm, {})) / whole if (whole := whole_ns[cell, arm]) > 0 else 0.0 for arm in pair
     )
     unlike = len(kinds) > 1
-    interval_of = iv.no_interval if unlike else partial(iv.shown, anytime=ended.anytime_only)
+    interval_of = iv.no_interval if unlike else iv.precision_interval
     estimate = iv.estimate(found, interval_of) if values else None
     executions = {arm: sum(row["count"] for row in arms.get(arm, {}).values()) for arm in pair}
     needed = iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN

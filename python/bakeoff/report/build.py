@@ -189,7 +189,7 @@ def _ending(context: Context) -> Iterator[tuple[str, str]]:
         yield FlagKind.INJECTED, f"A slowdown was injected to test the method: uncounted events on {injected}."
     stopped = context.analysis.stopped
     if why := _ENDINGS.get(stopped):
-        yield FlagKind.NOT_FINISHED, f"{why}, so intervals are anytime-valid ones."
+        yield FlagKind.NOT_FINISHED, f"{why}, so only what the anytime-valid interval shows is claimed."
     if stopped in (Stop.BUDGET, Stop.EXTENDED) and context.study.has_target:
         target = percent_text(context.study.precision)
         yield FlagKind.NOT_FINISHED, f"The budget ended before every cell reached its target precision of ±{target}."

@@ -1,6 +1,6 @@
 """Progress of a running study on standard error: a live table, plain lines, or JSON lines.
 
-Every method may be called from any thread and returns at once. Intervals are anytime-valid.
+Every method may be called from any thread and returns at once. Colours follow claims, which are anytime-valid.
 """
 
 import json
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from bakeoff.report import numbers
 from bakeoff.spec import Arm, Study
-from bakeoff.stats.model import Comparison, Stop
+from bakeoff.stats.model import Comparison, Stop, Word
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import format_bytes, format_duration, format_ns, format_rate, visible
@@ -60,8 +60,8 @@ class JsonLinesLive(Listener):
                 "contender": each.contender,
                 "epochs": each.estimate.n,
                 "ratio": _ratio(each.estimate.mean) if each.estimate.n else None,
-                "low": _ratio(each.live.low),
-                "high": _ratio(each.live.high),
+                "low": _ratio(each.estimate.interval.low),
+                "high": _ratio(each.estimate.interval.high),
                 "stop": each.stop.value,
             }
             for each in comparisons
@@ -121,8 +121,8 @@ class PlainLive(_Labelled):
     ) -> None:
         self._say(f"epoch {epoch} finished; {_left_text(remaining_s)}")
         for each in comparisons:
-            interval = numbers.interval(each.live)
-            text = f", live interval {interval}" if interval else ", no interval yet"
+            interval = numbers.interval(each.estimate.interval)
+            text = f", interval {interval}" if interval else ", no interval yet"
             stop = "" if each.stop is Stop.RUNNING else f" ({each.stop.value})"
             self._say(f"  {each.cell}: {self._labels[each.contender]} {_live_ratio(each)}{text}{stop}")
 
@@ -204,8 +204,8 @@ class RichLive(_Labelled):
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
-        for heading in ("cell", "contender", "ratio", "live interval", "events/s"):
-            fixed = heading in ("ratio", "live interval")
+        for heading in ("cell", "contender", "ratio", "interval", "events/s"):
+            fixed = heading in ("ratio", "interval")
             table.add_column(heading, header_style="dim", overflow="fold", no_wrap=fixed)
         for comparison in self._comparisons:
             rates = [self._rates.get((comparison.cell, arm)) for arm in (comparison.baseline, comparison.contender)]
@@ -213,7 +213,7 @@ class RichLive(_Labelled):
                 Text(comparison.cell),
                 Text(self._labels[comparison.contender]),
                 Text(_live_ratio(comparison), style="bold"),
-                Text(numbers.interval(comparison.live) or "not yet", style=_style(comparison)),
+                Text(numbers.interval(comparison.estimate.interval) or "not yet", style=_style(comparison)),
                 Text(" / ".join(format_rate(rate) for rate in rates if rate is not None)),
             )
         return table
@@ -231,12 +231,10 @@ def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: T
 
 
 def _style(comparison: Comparison) -> str:
-    low, high = comparison.live.low, comparison.live.high
     if comparison.is_control:
         return "dim"
-    if low is None or high is None:
-        return "yellow"
-    return "green" if low > 0 else "red" if high < 0 else "yellow"
+    words = comparison.verdict.words
+    return "green" if Word.FASTER in words else "red" if Word.SLOWER in words else "yellow"
 
 
 class _Speeds:
@@ -273,7 +271,7 @@ def _bar(label: str, done: int, total: int | None, text: str, *, columns: int) -
 
 def _live_ratio(comparison: Comparison) -> str:
     estimate = comparison.estimate
-    return numbers.ratio(estimate.mean, comparison.live.half_width) if estimate.n else "n/a"
+    return numbers.ratio(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a"
 
 
 def _noise_lines(card: NoiseCard, labels: dict[str, str]) -> list[str]:

@@ -94,14 +94,13 @@ class _AcrossHosts(NamedTuple):
 
 
 def _across_hosts(context: Context) -> list[_AcrossHosts]:
-    interval_of = partial(iv.shown, anytime=context.analysis.stopped.anytime_only)
     found = []
     for comparison in context.primary:
         values, measured_by = [p.value for p in comparison.points], [p.host for p in comparison.points]
         groups = by_host(values, measured_by)
         if len(groups) < 2:
             continue
-        estimates = {host: iv.estimate_of(own, interval_of) for host, own in groups.items()}
+        estimates = {host: iv.estimate_of(own, iv.precision_interval) for host, own in groups.items()}
         ordered = dict(sorted(estimates.items(), key=lambda item: item[1].mean))
         found.append(_AcrossHosts(comparison, ordered, spread(values, measured_by)))
     return found

@@ -11,7 +11,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import Column, Forest, ForestRow, Record, Table, Tone, VerdictView
 from bakeoff.stats.effects import interactions
 from bakeoff.stats.hosts import without_hosts
-from bakeoff.stats.interval import excludes_zero
+from bakeoff.stats.interval import N_MIN, excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Obstacle, Stop, Word
 from bakeoff.stats.verdict import leaning
 from bakeoff.units import format_duration, format_rate, percent_text
@@ -20,10 +20,10 @@ STOPS = {
     Stop.PRECISE: "precision reached",
     Stop.DECISIVE: "difference decisive",
     Stop.BUDGET: "budget used",
-    Stop.ABORTED: "ended by hand: anytime-valid interval",
-    Stop.ANSWERED: "the question was answered by another comparison: anytime-valid interval",
-    Stop.EXTENDED: "time ran out again after an answer had been seen: anytime-valid interval",
-    Stop.RUNNING: "not finished: anytime-valid interval",
+    Stop.ABORTED: "ended by hand",
+    Stop.ANSWERED: "the question was answered by another comparison",
+    Stop.EXTENDED: "time ran out again after an answer had been seen",
+    Stop.RUNNING: "not finished",
 }
 
 _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
@@ -226,6 +226,8 @@ def answer(context: Context) -> str:
     """Say which is faster and by how much."""
     if len(context.primary) == 1:
         (only,) = context.primary
+        if only.estimate.n < N_MIN and Word.INCONCLUSIVE in only.verdict.words:
+            return only.verdict.sentence  # says how many restarts a verdict takes
         said = f"{context.labels[only.contender]} {_headline(context, only)}."
         return " ".join(filter(None, (said, _first_sentence(context, only.verdict.sentence)[1])))
     tones = {_tone_of(each) for each in context.primary}

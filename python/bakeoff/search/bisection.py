@@ -64,11 +64,11 @@ def _of_builds(study: Study, search: Search, values: Values, without: Collection
     named = first_slow_build.culprits(probabilities, without=without)
     best = named[-1] if named else int(probabilities.argmax())
     bad = [value for build, own in of_builds.items() if build >= best for value in own]
-    whole = iv.estimate_of(bad, iv.live_interval)
+    whole = iv.estimate_of(bad, iv.precision_interval)
     enough = len(of_builds[len(search.builds) - 1]) >= first_slow_build.EPOCHS_FIRST
-    shown = enough and iv.excludes_zero(whole.interval)
+    clear = enough and iv.excludes_zero(iv.live_interval(*iv.moments(bad)))
     nothing = _is_nothing(bad, study)
-    return Believed(tuple(probabilities.tolist()), (), () if nothing else named if shown else None, whole, nothing)
+    return Believed(tuple(probabilities.tolist()), (), () if nothing else named if clear else None, whole, nothing)
 
 
 def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Believed:
@@ -90,7 +90,7 @@ def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Belie
         tuple(believed.guilty.tolist()),
         tuple(believed.effects.tolist()),
         () if nothing else named or None,
-        iv.estimate_of(whole, iv.live_interval),
+        iv.estimate_of(whole, iv.precision_interval),
         nothing,
         believed,
         to_confirm,

@@ -121,7 +121,7 @@ def _builds_table(context: Context, search: Search, believed: Believed) -> Table
     shown = [at for at in range(len(search.builds)) if not at or at in values or shares[at] >= _ROWS_LEAST]
 
     def throughput(at: int) -> str:
-        estimate = iv.estimate_of(values.get(at, []), iv.live_interval)
+        estimate = iv.estimate_of(values.get(at, []), iv.precision_interval)
         return numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "–"
 
     left_out = len(search.builds) - len(shown)

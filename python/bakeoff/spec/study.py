@@ -212,8 +212,11 @@ class Workload(WorkloadFields):
 class Question(Frozen):
     """What a study asks. Each feature adds a record (`question.py`), whose kind is the feature's name.
 
-    `reference` is the log ratio that a comparison is measured against: measuring may end once it is excluded.
+    `reference` is the log ratio that a comparison is measured against.
     """
+
+    decisive: ClassVar[bool] = False
+    """Whether measuring of a comparison ends once `reference` is excluded, however wide its interval is."""
 
     adds_arms: ClassVar[bool] = False
     """Whether arms join while it is measured; the first two start it."""

@@ -40,8 +40,8 @@ def analyse(
 ) -> Analysis:
     """Analyse a run. The same input always gives the same analysis.
 
-    `epochs` may be in any order; `plan` is None to plan again from the study. After ABORTED, EXTENDED and RUNNING only
-    the anytime-valid interval is shown. `network` is None if client and servers were on one machine.
+    `epochs` may be in any order; `plan` is None to plan again from the study. After ABORTED, EXTENDED and RUNNING
+    claims rest on the anytime-valid interval. `network` is None if client and servers were on one machine.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)
@@ -80,7 +80,8 @@ def analyse(
         else latency_ratios(
             run.epochs,
             baseline=study.baseline.name,
-            interval_of=context.quick_interval,
+            interval_of=iv.precision_interval,
+            anytime=context.unsettled.anytime_only,
             cells=[c.name for c in plan.cells],
         ),
         geometric_mean={} if by_machine else _geometric_means(history, plan, context),
@@ -161,7 +162,7 @@ def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: Ana
         # If an arm completed nothing in an epoch, one of the cells has no ratio.
         if complete and all(math.isfinite(pair.value) for row in rows for pair in row):
             values = [fmean(pair.value for pair in row) for row in complete]
-            means[contender] = hosts.estimate_of(values, [row[0].host for row in complete], context.quick_interval)
+            means[contender] = hosts.estimate_of(values, [row[0].host for row in complete], iv.precision_interval)
     return means
 
 

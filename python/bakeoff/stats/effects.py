@@ -8,7 +8,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from itertools import combinations, product
 
 from bakeoff.spec.study import Design
@@ -38,8 +37,8 @@ def epoch_values(analysis: Analysis) -> EpochValues:
 def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | None:
     if analysis.by_machine:
         return None
-    interval_of = partial(iv.shown, anytime=analysis.stopped.anytime_only)
-    return hosts.estimate_of([*values.values()], analysis.hosts_of(values), interval_of) if values else None
+    measured_by = analysis.hosts_of(values)
+    return hosts.estimate_of([*values.values()], measured_by, iv.precision_interval) if values else None
 
 
 def contrast(

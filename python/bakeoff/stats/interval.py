@@ -16,9 +16,11 @@ from bakeoff.stats.model import Estimate, Interval
 
 N_MIN = 6  # fewest epochs for a verdict at the target precision
 N_MIN_DECISIVE = 5  # fewest epochs for a verdict by the anytime-valid interval
+N_MIN_SHOWN = 3  # fewest epochs for an interval that a person sees
+RELATIVE_PRECISION = 0.1  # half-width, as a share of the effect, that is always precise enough
 INFLATION = 1.08  # factor on the t interval that makes up for stopping when s happens to be small
 ALPHA_PRECISE = 0.04  # error share of the t interval; with ALPHA_DECISIVE it adds up to the 5 % of the whole rule
-ALPHA_DECISIVE = 0.01  # error share of stopping on a decisive difference, divided by the size of the family
+ALPHA_DECISIVE = 0.01  # error share of claims by the anytime-valid interval, divided by the size of the family
 
 ALPHA_LIVE = 0.05
 ALPHA_T = 0.05
@@ -82,11 +84,12 @@ def anytime_half_width(sd: float, n: int, degrees: int | None = None, *, alpha: 
 
 
 def precision_interval(mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
-    return around(mean, precision_half_width(sd, n, degrees))
+    """Return mean ± h_n, the interval that is shown however measuring ended; unbounded below `N_MIN_SHOWN` epochs."""
+    return around(mean, precision_half_width(sd, n, degrees) if n >= N_MIN_SHOWN else math.inf)
 
 
 def live_interval(mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
-    """Return the anytime-valid 95% interval, the only one that may be shown while measuring."""
+    """Return the anytime-valid 95% interval, the only one on which a claim may rest while measuring."""
     return around(mean, anytime_half_width(sd, n, degrees, alpha=ALPHA_LIVE))
 
 
@@ -141,8 +144,8 @@ def family_claims(samples: Sequence[Moments], *, anytime: bool) -> list[Claim]:
     return [Claim(q is not None and q <= ALPHA_PRECISE, p, q) for p, q in zip(p_values, adjusted, strict=True)]
 
 
-def shown(mean: float, sd: float, n: int, degrees: int | None = None, *, anytime: bool) -> Interval:
-    """Return mean ± h_n, or the anytime-valid interval below `N_MIN` epochs or if `anytime`."""
+def claim_interval(mean: float, sd: float, n: int, degrees: int | None = None, *, anytime: bool) -> Interval:
+    """Return what a claim rests on: mean ± h_n, or the anytime-valid interval below `N_MIN` epochs or if `anytime`."""
     allowed = live_interval if anytime or n < N_MIN else precision_interval
     return allowed(mean, sd, n, degrees)
 

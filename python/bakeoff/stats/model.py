@@ -19,8 +19,8 @@ class Frozen(spec.Frozen):
 class Stop(StrEnum):
     """Why measuring of a cell ended."""
 
-    PRECISE = "precise"  # half-width reached the target
-    DECISIVE = "decisive"  # the anytime-valid interval excludes the reference
+    PRECISE = "precise"  # half-width reached the target, or a tenth of the effect
+    DECISIVE = "decisive"  # the anytime-valid interval excludes the reference of a gate
     BUDGET = "budget"  # time ran out first
     ABORTED = "aborted"  # the user ended it
     EXTENDED = "extended"  # time ran out, after the budget had been raised with results in sight
@@ -29,7 +29,7 @@ class Stop(StrEnum):
 
     @property
     def anytime_only(self) -> bool:
-        """Whether only the anytime-valid interval may be shown."""
+        """Whether claims rest on the anytime-valid interval."""
         return self in (Stop.ABORTED, Stop.EXTENDED, Stop.ANSWERED, Stop.RUNNING)
 
 
@@ -50,6 +50,9 @@ class Interval(Frozen):
     @property
     def half_width(self) -> float | None:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def within(self, margin: float) -> bool:
+        return self.low is not None and self.high is not None and -margin < self.low and self.high < margin
 
     def holds(self, value: float) -> bool:
         return self.low is not None and self.high is not None and self.low <= value <= self.high
@@ -132,8 +135,8 @@ class Comparison(Frozen):
     contender: str
     is_control: bool
     points: tuple[EpochPoint, ...]  # one value D_e per epoch, in order
-    estimate: Estimate  # with the interval that `stop` allows
-    live: Interval  # the anytime-valid interval (alpha 5%)
+    estimate: Estimate  # mean ± h_n
+    live: Interval  # the anytime-valid interval (alpha 5%), on which claims rest until measuring has ended
     stop: Stop
     verdict: Verdict
     trimmed: Estimate  # without rare stalls and bursts (20% trimmed means of half blocks)

@@ -15,6 +15,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.hosts import sd_within as sd_within_hosts
 from bakeoff.stats.model import Frozen
+from bakeoff.stats.stopping import target
 
 MINUTES = (5, 10, 30)  # minutes from the start of the run for which the noise card forecasts the half-width
 PILOT_EPOCHS = 3  # epochs after which the noise card is shown and the measuring seconds may change, once
@@ -35,7 +36,7 @@ class NoiseLine(Frozen):
     sd_within: float | None  # the part that longer epochs would average out
     sd_restart: float | None  # the rest, which only more restarts average out
     expected: dict[int, float | None]  # half-width by minutes of the whole run; None if too few epochs fit
-    epochs_needed: int  # for the target precision, if this spread is the true one
+    epochs_needed: int  # until the comparison is precise, if this spread and mean are the true ones
     slice_ns: int
     placement: Placement
 
@@ -85,7 +86,7 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
                     minutes: iv.precision_half_width(sd, epochs) if epochs >= EPOCHS_MIN else None
                     for minutes, epochs in epochs_in.items()
                 },
-                epochs_needed=iv.epochs_needed(sd, study.precision),
+                epochs_needed=iv.epochs_needed(sd, target(study.question, study.precision, fmean(values))),
                 slice_ns=plan.cell(cell).slices.slice_ns,
                 placement=plan.cell(cell).placement,
             )
@@ -116,8 +117,9 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
         # An arm is measured for a fixed part of the cell's seconds: its variance falls as these grow.
         now = math.hypot(sd_restart, sd_within)
         then = math.sqrt(sd_restart**2 + sd_within**2 * plan.seconds_per_cell / seconds)
-        going_on = max(going_on, (iv.epochs_needed(now, study.precision) - len(history)) * plan.epoch_s)
-        anew = max(anew, iv.epochs_needed(then, study.precision) * (plan.overhead_s + cells * seconds))
+        wanted = target(study.question, study.precision, fmean(pair.value for pair in pairs))
+        going_on = max(going_on, (iv.epochs_needed(now, wanted) - len(history)) * plan.epoch_s)
+        anew = max(anew, iv.epochs_needed(then, wanted) * (plan.overhead_s + cells * seconds))
     return seconds if anew < _GAIN * min(going_on, rest_s) else None
 
 

@@ -1,7 +1,8 @@
 """The stopping rule of docs/reference/method.md as a pure function of the epochs so far.
 
-A comparison is PRECISE when its t interval is narrow enough, DECISIVE when the anytime-valid interval excludes the
-reference. It is then settled, and its contender is no longer measured in that cell. The control is never waited for.
+A comparison is PRECISE when its t interval is narrow enough, in absolute terms or for its effect. A gate does not ask
+for the size: there it is also DECISIVE when the anytime-valid interval excludes the reference. It is then settled, and
+its contender is no longer measured in that cell. The control is never waited for.
 """
 
 import math
@@ -18,6 +19,8 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.hosts import Kinds, by_kind, epochs_needed, moments
 from bakeoff.stats.model import Stop
+
+_VERDICT = spec.Question()
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,21 @@ def family_size(study: Study, cells: int) -> int:
     return max(1, cells * len(contenders(study)))
 
 
+def target(question: spec.Question, precision: float, mean: float) -> float:
+    """Return the half-width at which a comparison is precise: a tenth of its effect, if that is more than `precision`.
+
+    A gate measures from its limit, so the size of the effect does not matter there.
+    """
+    return precision if question.decisive else max(precision, iv.RELATIVE_PRECISION * abs(mean))
+
+
 def stop_state(
-    values: Sequence[float], hosts: Sequence[str] = (), *, precision: float, family: int, reference: float = 0.0
+    values: Sequence[float],
+    hosts: Sequence[str] = (),
+    *,
+    precision: float,
+    family: int = 1,
+    question: spec.Question = _VERDICT,
 ) -> Stop:
     """Return PRECISE, DECISIVE or RUNNING for one comparison; RUNNING if a value is not finite."""
     n = len(values)
@@ -55,11 +71,11 @@ def stop_state(
         return Stop.RUNNING
     found = moments(values, hosts)
     # Few hosts are often close by chance, which is not a reason to stop.
-    if found.degrees + 1 >= iv.N_MIN and iv.precision_half_width(*found[1:]) <= precision:
+    enough = found.degrees + 1 >= iv.N_MIN
+    if enough and iv.precision_half_width(*found[1:]) <= target(question, precision, found.mean):
         return Stop.PRECISE
-    if abs(found.mean - reference) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / family):
-        return Stop.DECISIVE
-    return Stop.RUNNING
+    far = abs(found.mean - question.reference) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / family)
+    return Stop.DECISIVE if question.decisive and far else Stop.RUNNING
 
 
 def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family: int) -> Stop:
@@ -71,7 +87,7 @@ def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family
             [pair.host for pair in group],
             precision=study.precision,
             family=family * len(groups),
-            reference=study.question.reference,
+            question=study.question,
         )
         for group in groups.values()
     }
@@ -137,7 +153,7 @@ class ComparisonState:
     values: Sequence[float]  # one per epoch; empty if unlike machines are not combined
     hosts: Sequence[str]
     stop: Stop
-    epochs_left: int | None  # epochs that the target precision would still take; None if unknown
+    epochs_left: int | None  # epochs that the target half-width would still take; None if unknown
 
 
 def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: Kinds) -> list[ComparisonState]:
@@ -158,7 +174,8 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: 
             if stop is not Stop.RUNNING:
                 left = 0
             elif len(values) >= 2 and all(map(math.isfinite, values)):
-                needed = epochs_needed(values, hosts, study.precision)
+                wanted = target(study.question, study.precision, moments(values, hosts).mean)
+                needed = epochs_needed(values, hosts, wanted)
                 left = None if needed is None else max(1, needed - n)
             states.append(
                 ComparisonState(cell.name, arm.name, arm.name == control_name(study), n, values, hosts, stop, left)

@@ -159,7 +159,12 @@ _Round = tuple[int, int]  # epoch and round: arms of one round ran together
 
 
 def latency_ratios(
-    epochs: Sequence[EpochData], *, baseline: str, interval_of: iv.IntervalOf, cells: Sequence[str]
+    epochs: Sequence[EpochData],
+    *,
+    baseline: str,
+    interval_of: iv.IntervalOf,
+    cells: Sequence[str],
+    anytime: bool = False,
 ) -> tuple[LatencyRatio, ...]:
     """Compare every latency quantile of every operation that the baseline and a contender both have.
 
@@ -191,7 +196,8 @@ def latency_ratios(
                     error=found.sd / math.sqrt(found.n) if found and found.n > 1 else None,
                     differs=False,
                 )
-                ratios.append((ratio, iv.p_value(*found) if found else None))
+                shows = found and iv.excludes_zero(iv.claim_interval(*found, anytime=anytime))
+                ratios.append((ratio, None if not found else iv.p_value(*found) if shows else 1.0))
     return _with_discoveries(ratios)
 
 
@@ -217,7 +223,6 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
     adjusted = iv.benjamini_hochberg([found[at][1] or 0.0 for at in tested])
     for at, p in zip(tested, adjusted, strict=True):
         estimate = ratios[at].estimate
-        # If only the anytime-valid interval may be shown, it must show the difference, too.
         if p <= _FALSE_DISCOVERY and estimate and iv.excludes_zero(estimate.interval):
             ratios[at] = ratios[at].model_copy(update={"differs": True})
     return tuple(ratios)

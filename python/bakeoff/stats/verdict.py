@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
@@ -25,7 +24,7 @@ from bakeoff.stats.model import (
     Word,
 )
 from bakeoff.stats.resolution import components
-from bakeoff.stats.stopping import stop_of
+from bakeoff.stats.stopping import stop_of, target
 from bakeoff.units import at_least_text, format_duration, format_rate, percent_text, ratio_text
 
 _SHAPE_EPOCHS_A_HOST = 3
@@ -48,14 +47,11 @@ class AnalysisContext:
         """How a comparison ended that no rule has stopped."""
         return self.ended if self.ended.anytime_only else Stop.BUDGET
 
-    def interval(self, mean: float, sd: float, n: int, degrees: int | None = None, *, stop: Stop) -> Interval:
-        if stop is Stop.DECISIVE:
-            return iv.around(mean, iv.anytime_half_width(sd, n, degrees, alpha=iv.ALPHA_DECISIVE / self.family))
-        return iv.shown(mean, sd, n, degrees, anytime=stop.anytime_only)
-
-    def quick_interval(self, mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
-        """Return the interval of latency quantiles and means over cells, which no rule stops."""
-        return self.interval(mean, sd, n, degrees, stop=self.unsettled)
+    def claim_interval(self, found: iv.Moments, stop: Stop) -> Interval:
+        """Return the interval on which a claim rests; what is shown is mean ± h_n."""
+        if stop is Stop.DECISIVE or found.n < iv.N_MIN:
+            return iv.around(found.mean, iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / self.family))
+        return iv.claim_interval(*found, anytime=stop.anytime_only)
 
     def label(self, arm: str) -> str:
         return next((each.label for each in self.study.arms if each.name == arm), arm)
@@ -82,8 +78,7 @@ class _Sample:
 
     @property
     def interval_of(self) -> iv.IntervalOf:
-        unlike = self.obstacle is Obstacle.UNLIKE_MACHINES
-        return iv.no_interval if unlike else partial(self.context.interval, stop=self.stop)
+        return iv.no_interval if self.obstacle is Obstacle.UNLIKE_MACHINES else iv.precision_interval
 
     @property
     def p_value(self) -> float | None:
@@ -102,8 +97,13 @@ class _Sample:
             return 0
         if self.found.n < 2 or not self.has_ratio:
             return None
-        needed = hosts.epochs_needed(self.values, self.hosts, self.context.study.precision)
+        needed = hosts.epochs_needed(self.values, self.hosts, self.target)
         return None if needed is None else max(needed - self.found.n, 0)
+
+    @property
+    def target(self) -> float:
+        study = self.context.study
+        return target(study.question, study.precision, self.found.mean)
 
     def points(self, *, within_hosts: bool = False) -> tuple[EpochPoint, ...]:
         values = hosts.without_hosts(self.values, self.hosts) if within_hosts else self.values
@@ -241,7 +241,8 @@ def _comparison(
 
 def _case(sample: _Sample, p_adjusted: float | None) -> "Case":
     context, study, stop, found = sample.context, sample.context.study, sample.stop, sample.found
-    anytime_claim = abs(found.mean) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_LIVE / context.family)
+    level = iv.ALPHA_LIVE if found.n >= iv.N_MIN and stop is not Stop.DECISIVE else iv.ALPHA_DECISIVE
+    anytime_claim = abs(found.mean) > iv.anytime_half_width(*found[1:], alpha=level / context.family)
     claim = may_claim(n=found.n, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime_claim)
     rate_per_s = _rate(study.workloads[sample.cell.workload_index], sample.pairs)
     return Case(
@@ -250,7 +251,8 @@ def _case(sample: _Sample, p_adjusted: float | None) -> "Case":
         estimate=iv.estimate(found, sample.interval_of),
         stop=stop,
         claim=claim and not sample.obstacle,
-        precision=study.precision,
+        negligible=context.claim_interval(found, stop).within(study.equivalence),
+        precision=sample.target,
         has_target=study.has_target,
         equivalence=study.equivalence,
         detectable=iv.minimal_detectable_effect(*found[1:], family=context.family, anytime=stop.anytime_only),
@@ -299,8 +301,9 @@ class Case:
     baseline: str
     estimate: Estimate
     stop: Stop
-    claim: bool  # the interval excludes 0 after correction over the family (`may_claim`)
-    precision: float
+    claim: bool  # a difference may be claimed, after correction over the family (`may_claim`)
+    negligible: bool  # the interval on which claims rest lies within the margin of equivalence
+    precision: float  # half-width at which measuring ends
     has_target: bool
     equivalence: float
     detectable: float  # minimal detectable effect; infinite if unknown
@@ -314,22 +317,14 @@ class Case:
     hosts: int = 1
 
 
-def enough(n: int, stop: Stop) -> bool:
-    return n >= (iv.N_MIN_DECISIVE if stop is Stop.DECISIVE else iv.N_MIN)
-
-
 def may_claim(*, n: int, stop: Stop, p_adjusted: float | None, anytime_claim: bool) -> bool:
     """Whether a difference may be claimed.
 
-    PRECISE and BUDGET claim by Holm's p-value at 4%, DECISIVE by its own corrected interval, others by `anytime_claim`.
+    PRECISE and BUDGET claim by Holm's p-value at 4%, all others and five epochs by `anytime_claim`.
     """
-    if not enough(n, stop):
-        return False
-    if stop is Stop.DECISIVE:
-        return True
-    if stop in (Stop.PRECISE, Stop.BUDGET):
+    if n >= iv.N_MIN and stop in (Stop.PRECISE, Stop.BUDGET):
         return p_adjusted is not None and p_adjusted <= iv.ALPHA_PRECISE
-    return anytime_claim
+    return n >= iv.N_MIN_DECISIVE and anytime_claim
 
 
 def verdict(case: Case) -> Verdict:
@@ -341,10 +336,9 @@ def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
     low, high = case.estimate.interval.low, case.estimate.interval.high
     if case.obstacle:
         return (Word.INCONCLUSIVE,), None
-    negligible = low is not None and high is not None and -case.equivalence < low and high < case.equivalence
-    if case.rate_per_s is not None and (case.kept_up or negligible):
+    if case.rate_per_s is not None and (case.kept_up or case.negligible):
         return (Word.RATE_FIXED,), None
-    if low is None or high is None or not enough(case.estimate.n, case.stop):
+    if low is None or high is None or case.estimate.n < iv.N_MIN_DECISIVE:
         return (Word.INCONCLUSIVE,), None
     words: list[Word] = []
     at_least = None
@@ -352,7 +346,7 @@ def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
         words, at_least = [Word.FASTER], low
     elif case.claim and high < 0:
         words, at_least = [Word.SLOWER], high
-    if negligible:
+    if case.negligible:
         words.append(Word.EQUIVALENT)
     return tuple(words) or (Word.INCONCLUSIVE,), at_least
 
@@ -386,7 +380,7 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
     if Word.EQUIVALENT in words:
         text = f"{case.contender} and {case.baseline} are equivalent within {margin}: {counted}."
         return text + _short_of_target(case)
-    if not enough(case.estimate.n, case.stop) or interval.low is None:
+    if case.estimate.n < iv.N_MIN or interval.low is None:
         likely = f"probably {lean}, " if (lean := leaning(interval)) else ""
         return f"Inconclusive: {likely}{counted}; a verdict takes at least {iv.N_MIN}.{_more(case)}"
     return f"Inconclusive: {counted}.{_missing(case, interval)}{_more(case)}"
