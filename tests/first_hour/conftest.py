@@ -6,7 +6,13 @@ import pytest
 
 from tests.first_hour.terminal import COLUMNS, type_inside, type_line
 
-COPIED = ("Report: ", "Again: ", "<folder>", "mysql-8.0.15-")  # paths, names of runs and commands to be copied
+COPIED = (
+    "Report: ",
+    "More: ",
+    "Again: ",
+    "<folder>",
+    "mysql-8.0.15-",
+)  # paths, names of runs and commands to be copied
 
 
 @pytest.fixture

@@ -88,10 +88,9 @@ def test_a_duel_and_what_is_left_of_it(typed, walked, shell):
         assert f"● \x1b[0m{stage}" in seen.raw or re.search(f"● \x1b\\[0m.*{re.escape(stage)}", seen.raw)
     assert "●" not in seen.screen, "the live view is gone"
     assert "Is mysql:8.0.15 (B) faster than mysql:8.0.15 (A)?" in seen.screen
-    assert re.search(r"^cell +ratio +95% interval +verdict$", seen.screen, re.MULTILINE)
+    assert re.search(r"^ratio +95% interval +verdict +events/s$", seen.screen, re.MULTILINE)
     assert "a verdict takes at least 6." in " ".join(seen.screen.split())
-    again = f"Again:  bakeoff duel {TWO} {TINY} --budget 8s --no-verdict --seed 1"
-    assert seen.screen.splitlines()[-1] == again
+    assert re.fullmatch(r"More: bakeoff report mysql-8\.0\.15-\S+ --format text", seen.screen.splitlines()[-1])
     assert too_wide(seen, shell) == []
 
     listed = typed("bakeoff list runs", inside=True).screen.splitlines()
@@ -99,6 +98,8 @@ def test_a_duel_and_what_is_left_of_it(typed, walked, shell):
     assert re.fullmatch(
         rf"latest +\d+ (s|min) +\d +[\d.]+ kB +INCONCLUSIVE +{TWO.replace(' ', ' against ')}", listed[2]
     )
+    again = f"Again:  bakeoff duel {TWO} {TINY} --budget 8s --no-verdict --seed 1"
+    assert typed("bakeoff report latest --format text", inside=True).screen.splitlines()[-1] == again
     markdown = typed("bakeoff report latest --format md", inside=True).screen.splitlines()
     assert markdown[0] == "# Is mysql:8.0.15 (B) faster than mysql:8.0.15 (A)?"
     walked(

@@ -69,6 +69,7 @@ def test_every_form_begins_with_the_answer(view_of, effect, begins):
 
 def test_the_screen_has_the_answer_of_every_comparison(view_of, snapshot):
     assert screen_of(view_of(SLOWER)) == snapshot
+    assert screen_of(view_of(SLOWER), 120) == snapshot
 
 
 def test_a_gate_of_one_comparison_says_so_on_the_page(view_of):

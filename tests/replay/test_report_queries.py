@@ -272,6 +272,7 @@ def test_the_screen_names_the_queries_that_lose_most(view, snapshot):
     screen = screen_of(view)
     assert re.search(r"^\+\d\.\d% time, 0\.77\d*× \(.*SLOWER: SELECT c1 FROM", screen, re.MULTILINE)
     assert screen == snapshot
+    assert screen_of(view, 120) == snapshot
 
 
 def test_answers_after_which_data_may_differ_say_so():

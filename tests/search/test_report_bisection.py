@@ -68,6 +68,7 @@ def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
 def test_the_screen_has_the_builds(tmp_path, snapshot):
     view = built(tmp_path, of_builds(), {"C": math.log(0.9), "D": math.log(0.9)})
     assert screen_of(view) == snapshot
+    assert screen_of(view, 120) == snapshot
 
 
 def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path):

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from rich.console import Console
+from screens import screen_of
 from synthetic import Truth, make_run
 
 from bakeoff.cli.main import run as command
@@ -116,6 +117,14 @@ def test_every_renderer_shows_them(view):
     assert view.question == "What does utf8mb4 cost?"
     assert "differs" in shown.getvalue()
     assert "Interactions" in shown.getvalue()
+
+
+def test_the_screen_has_a_line_for_each_published_ratio(view, snapshot):
+    screen = screen_of(view)
+    assert re.search(
+        r":\spublished\s\d+\.\d+×,\smeasured\s\d+\.\d+×\s\(.* to .*\): (agrees|differs|cannot tell)", screen
+    )
+    assert screen == snapshot
 
 
 def test_the_command_to_run_a_study_again_brings_its_seed(tmp_path):

@@ -28,7 +28,7 @@ def render_screen(view: ReportView, console: Console) -> None:
     above = [_clipped([view.question], 2, width, "bold"), _clipped([screen.answer], 5, width)]
     weak = [f"{each.word}: {each.text}" for each in view.statuses]
     weak += [note.located for note in view.footnotes if note.word not in {each.word for each in view.statuses}]
-    below = [_clipped(screen.figures, 6, width), _clipped(screen.why, 3, width)]
+    below = [_clipped(screen.figures, 8, width), _clipped(screen.why, 3, width)]
     end = [*_lines(screen.effort, width, "dim"), *map(Text, _where(view))]
     room = SCREEN_LINES - sum(len(block) + 1 for block in (*above, *below, end) if block) - 2
     rows = len(screen.table.rows) if screen.table else 0

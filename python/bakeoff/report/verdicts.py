@@ -11,7 +11,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import Column, Forest, ForestRow, Record, Table, Tone, VerdictView
 from bakeoff.stats.effects import interactions
 from bakeoff.stats.hosts import without_hosts
-from bakeoff.stats.interval import excludes_zero
+from bakeoff.stats.interval import N_MIN, excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Obstacle, Stop, Word
 from bakeoff.stats.verdict import leaning
 from bakeoff.units import format_duration, format_rate, percent_text
@@ -226,6 +226,8 @@ def answer(context: Context) -> str:
     """Say which is faster and by how much."""
     if len(context.primary) == 1:
         (only,) = context.primary
+        if only.estimate.n < N_MIN and Word.INCONCLUSIVE in only.verdict.words:
+            return only.verdict.sentence  # says how many restarts a verdict takes
         said = f"{context.labels[only.contender]} {_headline(context, only)}."
         return " ".join(filter(None, (said, _first_sentence(context, only.verdict.sentence)[1])))
     tones = {_tone_of(each) for each in context.primary}
