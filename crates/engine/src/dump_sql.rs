@@ -109,10 +109,22 @@ pub fn sets_time_zone(sql: &[u8]) -> bool {
     is_set && tokens.windows(2).any(assigns)
 }
 
-pub fn creates_event(sql: &[u8], dialect: Dialect) -> bool {
+/// Makes a CREATE EVENT create its event disabled. Returns false for other statements.
+pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
+    let Some(place) = event_state(sql, dialect) else { return false };
+    if is_word(sql, place, "ENABLE") {
+        sql.splice(place.start..place.end, *b"DISABLE");
+    } else if !is_word(sql, place, "DISABLE") {
+        sql.splice(place.start..place.start, *b"DISABLE ");
+    }
+    true
+}
+
+fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
-    tokens.next().is_some_and(|first| is_word(sql, first, "CREATE"))
-        && tokens.find(|&token| is_one_of(sql, token, &OBJECTS)).is_some_and(|object| is_word(sql, object, "EVENT"))
+    tokens.next().filter(|&first| is_word(sql, first, "CREATE"))?;
+    tokens.find(|&token| is_one_of(sql, token, &OBJECTS)).filter(|&object| is_word(sql, object, "EVENT"))?;
+    tokens.find(|&token| is_one_of(sql, token, &["ENABLE", "DISABLE", "COMMENT", "DO"]))
 }
 
 /// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode, else None.

@@ -20,7 +20,7 @@ use crate::answer::{Answer, Call};
 use crate::arm::OpenArm;
 use crate::command::{CommandProgress, pool_options, run_to_end};
 use crate::dump_sql::{
-    Effect, Renamed, beginning, creates_event, effect, left_out, read_rows, sets_time_zone, translate, without_definer,
+    Effect, Renamed, beginning, disable_event, effect, left_out, read_rows, sets_time_zone, translate, without_definer,
 };
 use crate::request::{DumpFile, DumpRows, LoadDump};
 
@@ -142,7 +142,7 @@ struct Loading<'a> {
     statements: u64,
     line: u64,
     dialect: Dialect,
-    /// Why the session's time zone could not be set. Until it is set, events are left out and all else fails.
+    /// Why the session's time zone could not be set. Until it is set, events are loaded disabled and all else fails.
     unknown_zone: Option<Failure>,
 }
 
@@ -213,11 +213,10 @@ impl Loading<'_> {
             self.unknown_zone = None;
         }
         if let Some(failure) = self.unknown_zone.as_ref().filter(|_| effect == Effect::Data) {
-            if !creates_event(sql, self.dialect) {
+            if !disable_event(sql, self.dialect) {
                 return Err(failure.clone());
             }
             self.shared.leave_out("unknown time zones of events");
-            return Ok(());
         }
         let Some(mark) = self.mark(false) else {
             return self.send(sql, None);

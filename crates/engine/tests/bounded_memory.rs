@@ -14,7 +14,7 @@ use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::request::Measure;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::WorkerHost;
+use bakeoff_load::host::SliceHost;
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Events};
@@ -72,7 +72,7 @@ impl Write for Watching {
 struct Naming;
 
 impl Workload for Naming {
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         while host.more_events() {
             host.event_start();
             host.operation("new_order");

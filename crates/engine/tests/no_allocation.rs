@@ -16,7 +16,7 @@ use bakeoff_engine::request::{Load, Measure};
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::WorkerHost;
+use bakeoff_load::host::SliceHost;
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_load::worker_stats::{Latencies, LatencyShard};
@@ -53,7 +53,7 @@ struct Reporting {
 }
 
 impl Reporting {
-    fn event(host: &WorkerHost) {
+    fn event(host: &SliceHost) {
         let reply = Reply {
             class: QueryClass::Read,
             columns: 1,
@@ -73,7 +73,7 @@ impl Reporting {
 }
 
 impl Workload for Reporting {
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         // The names of operations are learnt at their first use.
         for _ in 0..2 {
             if host.more_events() {

@@ -12,7 +12,7 @@ use bakeoff_metrics::SliceTotals;
 
 use crate::connector::Connector;
 use crate::failure::{Code, Failure};
-use crate::host::{Environment, Mode, SlicePlan, WorkerHost};
+use crate::host::{Environment, SliceHost, SlicePlan, ThreadHost};
 use crate::machine::placement::Pairing;
 use crate::net::{ConnectionCanceller, ServerAddress};
 use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
@@ -26,13 +26,13 @@ const POLL: Duration = Duration::from_millis(2);
 /// What the threads of an arm run: a script, a replay, or a test's model of service times.
 pub trait Workload: Send + Sync + 'static {
     /// Once for all workers: prepares, calls `while_workers_run` (which returns when they are gone), and tidies up.
-    fn coordinate(&self, host: Rc<WorkerHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
+    fn coordinate(&self, host: Rc<SliceHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
         drop(host);
         while_workers_run();
         Ok(())
     }
 
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure>;
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure>;
 }
 
 pub struct ArmPlan {
@@ -85,7 +85,7 @@ impl ArmWorkers {
             if !context.gate.is_closed() {
                 its_load.work(Rc::clone(&host))?;
             }
-            Ok(host.latencies().with(std::mem::take))
+            Ok(host.latencies.with(std::mem::take))
         });
         let coordinator = Coordinator::start(&plan, workload, &pool, &start);
         Self { arm, pool, stats, start, coordinator, slice: 0 }
@@ -185,7 +185,7 @@ impl Drop for ArmWorkers {
 }
 
 impl ArmPlan {
-    fn host(&self, context: &WorkerContext, stats: Arc<WorkerStats>) -> Rc<WorkerHost> {
+    fn host(&self, context: &WorkerContext, stats: Arc<WorkerStats>) -> Rc<SliceHost> {
         // The coordinator's number is the first after the workers'; its connections are not measured.
         let pairing = self.pairing.as_ref();
         let paired =
@@ -194,8 +194,8 @@ impl ArmPlan {
         let shard = self.shards.get(context.thread as usize % self.shards.len().max(1));
         let latencies = shard
             .map_or_else(|| LatencyStore::Own(RefCell::default()), |shard| LatencyStore::Shared(Arc::clone(shard)));
-        let environment = Arc::clone(&self.environment);
-        Rc::new(WorkerHost::new(context, Mode::Slices(self.slices), environment, connector, (stats, latencies)))
+        let host = ThreadHost::new(Arc::clone(&self.environment), connector, Arc::clone(&context.barrier));
+        Rc::new(SliceHost::new(self.slices, context, host, (stats, latencies)))
     }
 }
 

@@ -8,7 +8,7 @@ use bakeoff_script::{Script, ScriptError, ScriptSource, Settings};
 use crate::arm_workers::Workload;
 use crate::connector::{Connector, Rotation};
 use crate::failure::{Code, Failure};
-use crate::host::{Environment, ThreadHost, WorkerHost};
+use crate::host::{Environment, SliceHost, ThreadHost};
 use crate::lock;
 use crate::worker_pool::{PoolOptions, WorkerContext, WorkerPool};
 
@@ -35,7 +35,7 @@ impl UniqueReach {
 }
 
 impl Workload for ScriptWorkload {
-    fn coordinate(&self, host: Rc<WorkerHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
+    fn coordinate(&self, host: Rc<SliceHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
         let host = host.for_script();
         let script = Script::load(&self.source, &self.settings, 0, host).map_err(failure)?;
         let outcome = script.init().and_then(|()| {
@@ -46,9 +46,8 @@ impl Workload for ScriptWorkload {
         outcome.map_err(failure)
     }
 
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
-        let thread = host.thread();
-        let script = Script::load(&self.source, &self.settings, thread, host.for_script()).map_err(failure)?;
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
+        let script = Script::load(&self.source, &self.settings, host.thread, host.for_script()).map_err(failure)?;
         let outcome = script.thread_init().and_then(|()| script.run()).and_then(|()| script.thread_done());
         self.unique.extend(script.unique_place());
         outcome.map_err(failure)

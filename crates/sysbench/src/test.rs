@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::{Environment, Mode, WorkerHost};
+use bakeoff_load::host::{Environment, RunHost, RunPlan, ThreadHost};
 use bakeoff_load::machine::placement::Pairing;
 use bakeoff_load::script_workload::{ScriptCommand, failure};
 use bakeoff_load::start_gate::Semaphore;
@@ -61,13 +61,11 @@ impl Worker {
         let console = &session.console;
         console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
         let connector = session.connector(Arc::clone(&context.canceller));
-        let host = Rc::new(WorkerHost::new(
-            context,
-            Mode::Run { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up },
-            Arc::clone(session) as Arc<dyn Environment>,
-            connector.paired(self.pairing.as_ref().map(|pairing| pairing.worker(thread))),
-            stats.of_worker(thread),
-        ));
+        let connector = connector.paired(self.pairing.as_ref().map(|pairing| pairing.worker(thread)));
+        let environment = Arc::clone(session) as Arc<dyn Environment>;
+        let host = ThreadHost::in_run(environment, connector, Arc::clone(&context.gate));
+        let run = RunPlan { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up };
+        let host = Rc::new(RunHost::new(run, context, host, stats.of_worker(thread)));
         test.work(self, &host)?;
         if host.is_past_deadline() {
             console.log(LogLevel::Info, "Time limit exceeded, exiting...");
@@ -78,7 +76,7 @@ impl Worker {
     }
 
     /// Waits for the start and runs the events. Returns false if the run was given up before.
-    fn run_events(&self, host: &WorkerHost, events: impl FnOnce() -> Result<(), Failure>) -> Result<bool, Failure> {
+    fn run_events(&self, host: &RunHost, events: impl FnOnce() -> Result<(), Failure>) -> Result<bool, Failure> {
         let begins = host.rest();
         if begins {
             self.run.stats.arrive();
@@ -110,7 +108,7 @@ impl Test {
     }
 
     /// Runs one worker. When it returns, the first failure of all workers has been reported.
-    fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, worker: &Worker, host: &Rc<RunHost>) -> Result<(), Failure> {
         let max_prime = match self {
             Self::Script(test) => return test.work(worker, host),
             Self::Cpu { max_prime } => *max_prime,
@@ -132,21 +130,21 @@ impl ScriptTest {
         Script::load(&self.source, &self.settings, thread, host)
     }
 
-    fn work(&self, worker: &Worker, host: &Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, worker: &Worker, host: &Rc<RunHost>) -> Result<(), Failure> {
         let console = &worker.run.session.console;
         let reported = |function: &'static str| {
             move |error: ScriptError| {
                 // After the gate has closed, it fails because its connection was cut, or after another was reported.
-                if !host.thread_host().aborted() {
+                if !host.thread_host.aborted() {
                     console.script_failed(function, &error);
                 }
                 failure(error)
             }
         };
-        let load = || self.load(host.thread(), Rc::clone(host).for_script());
+        let load = || self.load(host.thread, Rc::clone(host).for_script());
         let script = worker.loading.pass(load).map_err(reported(""))?;
         script.thread_init().map_err(reported("thread_init"))?;
-        console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread()));
+        console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread));
         if worker.run_events(host, || script.run().map_err(reported("thread_run")))? {
             // As in sysbench, a failure after the last event is reported but does not fail the run.
             let _ = script.thread_done().map_err(reported("thread_done"));

@@ -11,7 +11,7 @@ use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::request::{Load, Measure};
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::connector::Connector;
-use bakeoff_load::host::{Environment, Mode, WorkerHost};
+use bakeoff_load::host::{Environment, RunHost, RunPlan, SliceHost, ThreadHost};
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::start_gate::{Barrier, Slice, StartGate};
 use bakeoff_load::worker_pool::{CancelToken, WorkerContext};
@@ -94,7 +94,7 @@ fn injected_events_are_charged(k: f64, blocks: u64) -> Result<(), String> {
     let slowed = OpenArm { slowdown_percent: k, ..arm("B") };
     let executed = Arc::new(AtomicU64::new(0));
     let all = Arc::clone(&executed);
-    let load = events(move |host: &WorkerHost| {
+    let load = events(move |host: &SliceHost| {
         all.fetch_add(1, SeqCst);
         std::thread::sleep(Duration::from_micros(200));
         host.count_reply(&reply(QueryClass::Read));
@@ -123,7 +123,7 @@ fn short_measurings_have_as_many_injected_events_as_long_ones() {
     let request = Measure { guard_ns: 0, slice_ns: 5_000_000, ..cell(&["B"], 1) };
     let (mut counted, mut executed) = (0, 0);
     for _ in 0..100 {
-        let load = events(|_: &WorkerHost| {
+        let load = events(|_: &SliceHost| {
             std::thread::sleep(Duration::from_millis(1));
             Ok(EventEnd::Done)
         });
@@ -151,7 +151,7 @@ fn a_slowed_arm_is_slower_by_the_known_ratio() {
 #[test]
 fn nothing_of_the_guard_is_counted() {
     let request = Measure { slice_ns: 1_000_000, guard_ns: 60_000_000, ..cell(&["A"], 1) };
-    let load = events(|host: &WorkerHost| {
+    let load = events(|host: &SliceHost| {
         std::thread::sleep(Duration::from_millis(2));
         host.count_reply(&reply(QueryClass::Write));
         host.count_error(1213);
@@ -177,8 +177,8 @@ fn load_goes_on_uncounted_until_all_windows_are_over() {
     let after = |short_ms, thinks: bool| {
         let after = Arc::new(AtomicU64::new(0));
         let its_after = Arc::clone(&after);
-        let load = events(move |host: &WorkerHost| {
-            let short = host.thread() == 0;
+        let load = events(move |host: &SliceHost| {
+            let short = host.thread == 0;
             its_after.fetch_add(u64::from(host.is_past_deadline()), SeqCst);
             if short && thinks {
                 host.think(1_000_000);
@@ -218,13 +218,8 @@ fn an_event_that_outlasts_the_warm_up_of_a_run_is_busy_from_its_end_on() {
     let counted = (Arc::clone(&stats), LatencyStore::Own(RefCell::default()));
     let (barrier, canceller) = (Arc::new(Barrier::new(1)), Arc::default());
     let context = WorkerContext { thread: 0, gate: Arc::clone(&gate), barrier, canceller };
-    let host = WorkerHost::new(
-        &context,
-        Mode::Run { events_left: None, counts_set_up: false },
-        Arc::new(Silent),
-        connector,
-        counted,
-    );
+    let host = ThreadHost::in_run(Arc::new(Silent), connector, Arc::clone(&gate));
+    let host = RunHost::new(RunPlan { events_left: None, counts_set_up: false }, &context, host, counted);
     let start_ns = now_ns();
     let guard_end_ns = start_ns + 200_000_000;
     let slice = Slice {
@@ -286,7 +281,7 @@ fn an_open_loop_counts_latency_from_the_intended_start() {
 #[test]
 fn operations_have_histograms_of_their_own_and_thinking_has_no_latency() {
     in_one_of_three(|| {
-        let load = events(|host: &WorkerHost| {
+        let load = events(|host: &SliceHost| {
             host.think(3_000_000);
             std::thread::sleep(Duration::from_micros(300));
             host.operation("new_order");

@@ -9,7 +9,7 @@ use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::request::Measure;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::host::WorkerHost;
+use bakeoff_load::host::SliceHost;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Host as _};
 
@@ -18,7 +18,7 @@ use super::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};
 #[test]
 fn a_failing_worker_ends_the_request_and_names_its_arm() {
     let begun = Instant::now();
-    let failing = events(|_: &WorkerHost| Err(Failure::new(Code::SqlError, "1146 (42S02): no such table")));
+    let failing = events(|_: &SliceHost| Err(Failure::new(Code::SqlError, "1146 (42S02): no such table")));
     let (outcome, said) = run(&cell(&["A", "B"], 100), &[arm("A"), arm("B")], &[sleeping(1.0), failing]);
     let failure = outcome.unwrap_err();
     assert_eq!((failure.code, failure.arm.as_deref(), failure.fatal), (Code::SqlError, Some("B"), false));
@@ -29,7 +29,7 @@ fn a_failing_worker_ends_the_request_and_names_its_arm() {
 
 #[test]
 fn a_panic_becomes_an_internal_failure() {
-    let panicking = events(|_: &WorkerHost| panic!("index out of range"));
+    let panicking = events(|_: &SliceHost| panic!("index out of range"));
     let (outcome, _) = run(&cell(&["A"], 1), &[arm("A")], &[panicking]);
     let failure = outcome.unwrap_err();
     assert_eq!((failure.code, failure.arm.as_deref()), (Code::Internal, Some("A")));
@@ -39,7 +39,7 @@ fn a_panic_becomes_an_internal_failure() {
 #[test]
 fn workers_that_stop_are_reported_and_an_arm_without_workers_ends_the_cell() {
     let left = Arc::new(AtomicU64::new(10));
-    let stopping = events(move |_: &WorkerHost| {
+    let stopping = events(move |_: &SliceHost| {
         std::thread::sleep(Duration::from_millis(1));
         let enough = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err();
         Ok(if enough { EventEnd::Stop } else { EventEnd::Done })
@@ -85,8 +85,8 @@ fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
 #[test]
 fn a_cancelled_cell_does_not_wait_for_an_event_that_takes_long() {
     let begun = Instant::now();
-    let said = cancelled(events(|host: &WorkerHost| {
-        while !host.thread_host().aborted() {
+    let said = cancelled(events(|host: &SliceHost| {
+        while !host.thread_host.aborted() {
             std::thread::sleep(Duration::from_millis(5));
         }
         Err(Failure::new(Code::ServerLost, "cut"))

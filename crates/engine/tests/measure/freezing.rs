@@ -5,7 +5,7 @@ use std::time::Duration;
 use bakeoff_engine::arm::OpenArm;
 use bakeoff_engine::request::Measure;
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::host::WorkerHost;
+use bakeoff_load::host::SliceHost;
 use bakeoff_script::host::EventEnd;
 
 use super::world::{arm, cell, events, run, sleeping};
@@ -39,7 +39,7 @@ fn only_the_server_under_load_is_awake_and_all_are_thawed_after() {
     let (first, second) = (Sleeper::new(), Sleeper::new());
     let (a, b) = (first.pid(), second.pid());
     let watching = |mine: i32, other: i32| {
-        events(move |_: &WorkerHost| {
+        events(move |_: &SliceHost| {
             std::thread::sleep(Duration::from_millis(1));
             assert!(!is_stopped(mine) && is_stopped(other));
             Ok(EventEnd::Done)
@@ -54,7 +54,7 @@ fn only_the_server_under_load_is_awake_and_all_are_thawed_after() {
     assert!(slices.iter().all(|slice| slice["server_rss_bytes"].as_u64().unwrap() > 0));
     assert!(!is_stopped(a) && !is_stopped(b));
 
-    let failing = events(|_: &WorkerHost| Err(Failure::new(Code::SqlError, "no")));
+    let failing = events(|_: &SliceHost| Err(Failure::new(Code::SqlError, "no")));
     let (outcome, _) = run(&request, &arms, &[sleeping(1.0), failing]);
     assert_eq!(outcome.unwrap_err().arm.as_deref(), Some("B"));
     assert!(!is_stopped(a) && !is_stopped(b), "a failure thaws too");

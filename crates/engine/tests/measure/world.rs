@@ -12,7 +12,7 @@ use bakeoff_engine::measure::{Contender, measure};
 use bakeoff_engine::request::Measure;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::host::WorkerHost;
+use bakeoff_load::host::SliceHost;
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Events as _, QueryClass, Reply};
@@ -46,8 +46,8 @@ pub(crate) struct Events<F> {
     event: F,
 }
 
-impl<F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Workload for Events<F> {
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
+impl<F: Fn(&SliceHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Workload for Events<F> {
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         while host.more_events() {
             host.event_start();
             self.executed.fetch_add(u64::from(!host.is_past_deadline()), SeqCst);
@@ -63,7 +63,7 @@ impl<F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Wo
 
 pub(crate) fn events<F>(event: F) -> Arc<Events<F>>
 where
-    F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static,
+    F: Fn(&SliceHost) -> Result<EventEnd, Failure> + Send + Sync + 'static,
 {
     Arc::new(Events { executed: AtomicU64::new(0), event })
 }

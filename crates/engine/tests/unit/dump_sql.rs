@@ -216,11 +216,25 @@ fn texts_of_another_character_set_hide_nothing() {
 }
 
 #[test]
-fn events_are_told_from_other_definitions() {
-    let creates = |sql: &str| creates_event(sql.as_bytes(), Dialect::default());
-    assert!(creates("/*!50106 CREATE*/ /*!50117 DEFINER=`a`@`b`*/ /*!50106 EVENT `enable` DO SELECT 1 */"));
-    for sql in ["CREATE TABLE event (a INT) COMMENT 'x'", "DROP EVENT e", "INSERT INTO t VALUES (1)", ""] {
-        assert!(!creates(sql), "{sql}");
+fn events_are_disabled_wherever_they_say_whether_they_run() {
+    let disabled = |sql: &str| {
+        let mut sql = sql.as_bytes().to_vec();
+        disable_event(&mut sql, Dialect::default()).then(|| text(&sql))
+    };
+    let event = "/*!50106 CREATE*/ /*!50117 DEFINER=`a`@`b`*/ /*!50106 EVENT `enable` ON SCHEDULE AT '2030-01-01' ";
+    for (end, wanted) in [
+        ("ENABLE DO SET @enable = 1 */", "DISABLE DO SET @enable = 1 */"),
+        ("ENABLE COMMENT 'ENABLE' DO SELECT 1 */", "DISABLE COMMENT 'ENABLE' DO SELECT 1 */"),
+        ("COMMENT 'x' DO SELECT 1 */", "DISABLE COMMENT 'x' DO SELECT 1 */"),
+        ("do select 1 */", "DISABLE do select 1 */"),
+        ("DISABLE ON SLAVE DO SELECT 1 */", "DISABLE ON SLAVE DO SELECT 1 */"),
+    ] {
+        assert_eq!(disabled(&format!("{event}{end}")), Some(format!("{event}{wanted}")));
+    }
+    for sql in
+        ["CREATE TABLE event (a INT) COMMENT 'x'", "DROP EVENT e", "CREATE EVENT e", "INSERT INTO t VALUES (1)", ""]
+    {
+        assert_eq!(disabled(sql), None, "{sql}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a script sees of its thread, and the events of its measured slices or its run.
 
-mod worker;
+mod event_clock;
+mod run;
+mod slices;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +14,8 @@ use bakeoff_script::{ScriptError, SqlCall};
 use crate::connector::Connector;
 use crate::start_gate::{Barrier, StartGate};
 
-pub use worker::{Mode, Reseed, SlicePlan, WorkerHost};
+pub use run::{RunHost, RunPlan};
+pub use slices::{Reseed, SliceHost, SlicePlan};
 
 /// The program around the workers: where their connections come from and where their messages go.
 pub trait Environment: Send + Sync + 'static {

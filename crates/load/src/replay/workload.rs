@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::arm_workers::Workload;
 use crate::failure::Failure;
-use crate::host::WorkerHost;
+use crate::host::SliceHost;
 use crate::lock;
 use crate::replay::stream::{Block, State, Statement, Transaction};
 
@@ -54,9 +54,9 @@ pub struct ReplayWorkload {
 }
 
 impl Workload for ReplayWorkload {
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         let failed = |error: SqlError| Failure::connecting(&error);
-        let mut connection = host.thread_host().connect(&ConnectTarget::default()).map_err(failed)?;
+        let mut connection = host.thread_host.connect(&ConnectTarget::default()).map_err(failed)?;
         self.begin(&mut *connection).map_err(failed)?;
         let mut session = ReplaySession {
             plan: self,
@@ -72,7 +72,7 @@ impl Workload for ReplayWorkload {
         while host.rest() {
             let (turn, start_ns) = host.place();
             let chunk = self.block.chunk(turn);
-            for transaction in &chunk.sessions[host.thread() as usize] {
+            for transaction in &chunk.sessions[host.thread as usize] {
                 if !session.run(transaction, start_ns, chunk.clock_us)? {
                     break;
                 }
@@ -111,7 +111,7 @@ fn still_read_only(sql: &[u8]) -> &[u8] {
 
 struct ReplaySession<'a> {
     plan: &'a ReplayWorkload,
-    host: &'a WorkerHost,
+    host: &'a SliceHost,
     connection: Box<dyn Connection>,
     numbers: Vec<Option<usize>>,
     schema: String,
@@ -264,7 +264,7 @@ impl ReplaySession<'_> {
 
     fn count(&self, statement: &Statement, error: &SqlError) {
         // A connection cut at the end of the request is not a failed statement.
-        if !self.host.thread_host().aborted() {
+        if !self.host.thread_host.aborted() {
             self.host.count_error(error.code);
             self.plan.failures.add(statement.operation, error.code, &error.message);
         }
@@ -272,13 +272,13 @@ impl ReplaySession<'_> {
 
     fn number(&mut self, operation: usize) -> usize {
         let name = &self.plan.operations[operation];
-        *self.numbers[operation].get_or_insert_with(|| self.host.latencies().with(|all| all.operation(name)))
+        *self.numbers[operation].get_or_insert_with(|| self.host.latencies.with(|all| all.operation(name)))
     }
 
     fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {
         let connection = &mut *self.connection;
         let mut connect = || connection.reconnect().and_then(|()| self.plan.begin(connection)).is_ok();
-        if !reconnect(self.host.thread_host(), self.host, &mut connect) {
+        if !reconnect(&*self.host.thread_host, self.host, &mut connect) {
             return Err(Failure::running(lost));
         }
         let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too

@@ -8,7 +8,7 @@ use bakeoff_script::host::{Counter, LogLevel, QueryClass, Reply, StatementId, Va
 
 use super::*;
 use crate::connector::Connector;
-use crate::host::{Environment, Mode, SlicePlan};
+use crate::host::{Environment, SlicePlan, ThreadHost};
 use crate::net::ServerAddress;
 use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_pool::WorkerContext;
@@ -84,7 +84,7 @@ impl Environment for Silent {
 }
 
 /// A host, and its gate.
-fn host() -> (WorkerHost, Arc<StartGate>) {
+fn host() -> (SliceHost, Arc<StartGate>) {
     let context = WorkerContext {
         thread: 0,
         gate: Arc::new(StartGate::new(1)),
@@ -94,11 +94,12 @@ fn host() -> (WorkerHost, Arc<StartGate>) {
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::clone(&context.canceller));
     let plan = SlicePlan { threads: 1, reseed: |_, _, _| {}, key_seed: 1, slowdown_per_event: 0.0 };
     let counted = (Arc::default(), LatencyStore::Own(RefCell::default()));
-    (WorkerHost::new(&context, Mode::Slices(plan), Arc::new(Silent), connector, counted), context.gate)
+    let host = ThreadHost::new(Arc::new(Silent), connector, Arc::clone(&context.barrier));
+    (SliceHost::new(plan, &context, host, counted), context.gate)
 }
 
 /// A host within a slice.
-fn open_host() -> WorkerHost {
+fn open_host() -> SliceHost {
     let (host, gate) = host();
     let slice = Slice {
         block: 0,
@@ -126,7 +127,7 @@ fn plan() -> ReplayWorkload {
     }
 }
 
-fn replay_session<'a>(plan: &'a ReplayWorkload, host: &'a WorkerHost, line: &Line) -> ReplaySession<'a> {
+fn replay_session<'a>(plan: &'a ReplayWorkload, host: &'a SliceHost, line: &Line) -> ReplaySession<'a> {
     ReplaySession {
         plan,
         host,
@@ -159,7 +160,7 @@ fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
     let transaction = Transaction { connection: 1, statements, abandoned: false };
     assert!(replay_session(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
     assert_eq!(*line.sent.borrow(), ["BEGIN", "UPDATE t SET a = 1", "BEGIN", "UPDATE t SET a = 1"]);
-    let counts: Vec<_> = host.latencies().with(|latencies| {
+    let counts: Vec<_> = host.latencies.with(|latencies| {
         let all = latencies.by_operation().into_iter();
         all.map(|(name, histogram)| (name.to_owned(), histogram.count())).collect()
     });
