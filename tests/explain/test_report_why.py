@@ -127,7 +127,7 @@ def test_one_profile_has_intervals_and_shares(profiled_once):
     (found,) = profiled_once.once(Explained).profiles.values()
     assert found.epochs == 1 and found.all.is_clear
     assert found.all.difference.interval.holds(0.3 * STACKS[READ] * 50)
-    table = build_view(profiled_once.run, profiled_once.analysis).tables()["profile-1-parts"]
+    table = build_view(profiled_once.run, profiled_once.analysis).tables["profile-1-parts"]
     assert {"95% interval", "of the difference"} <= set(table.columns)
 
 

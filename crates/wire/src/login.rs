@@ -143,6 +143,8 @@ impl Negotiated {
 }
 
 const MAX_LOGIN_PAYLOAD_BYTES: usize = 64 * 1024;
+/// Twice what the longest login needs, with TLS and another plugin. Ends a login that goes round in circles.
+const MAX_SEQUENCE: u8 = 32;
 
 pub struct Login {
     options: LoginOptions,
@@ -184,6 +186,9 @@ impl Login {
         // A server that is full or shutting down sends its error with sequence number 0.
         if header.sequence != self.sequence && payload.first() != Some(&0xff) {
             return Err(malformed("packets are out of order"));
+        }
+        if header.sequence > MAX_SEQUENCE {
+            return Err(malformed("the server sent too many packets"));
         }
         self.sequence = header.sequence.wrapping_add(1);
         let step = match std::mem::replace(&mut self.state, State::Over) {

@@ -68,3 +68,26 @@ fn a_login_can_only_name_collations_below_256() {
     assert_eq!(known, [Some(45), Some(255), Some(5), Some(63)]);
     assert_eq!(["utf8mb4_ja_0900_as_cs", "utf8mb4_uca1400_ai_ci", "klingon_ci", ""].map(collation_id), [None; 4]);
 }
+
+#[test]
+fn a_server_that_changes_the_plugin_for_ever_is_refused() {
+    let mut login = Login::new(LoginOptions {
+        user: "me".into(),
+        password: "secret".into(),
+        database: None,
+        collation: 45,
+        tls: TlsWish::Never,
+        channel: Channel::UnixSocket,
+        fewer_capabilities: 0,
+    });
+    let mut payload = greeting(21, b"89abcdefghij\0", b"mysql_native_password\0");
+    for sequence in (0..=254).step_by(2) {
+        let (mut input, mut out) = (Vec::new(), Vec::new());
+        packet::encode(&mut input, &payload, sequence);
+        if let Err(error) = login.receive(&input, &mut out) {
+            return assert!(sequence > 16 && error.to_string().contains("too many packets"), "{sequence}: {error}");
+        }
+        payload = b"\xfemysql_native_password\x000123456789abcdefghij\0".to_vec();
+    }
+    panic!("it goes on");
+}
