@@ -118,7 +118,9 @@ def _too_few(rng: np.random.Generator, method: Method) -> list[str]:
     for n in range(1, iv.N_MIN):
         for spread in (0.0, 1e-6, 0.001, 0.01):
             values = (-0.2 + spread * rng.standard_normal(n)).tolist()
-            allowed = n >= iv.N_MIN_DECISIVE and method.stop(values, study.precision, 1) is Stop.DECISIVE
+            found = iv.moments(values)
+            clear = abs(found.mean) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE)
+            allowed = n >= iv.N_MIN_DECISIVE and clear
             for ended in (Stop.BUDGET, Stop.ABORTED):
                 words = _judged(values, study, method, ended=ended).verdict.words
                 if words != (Word.INCONCLUSIVE,) and not allowed:
