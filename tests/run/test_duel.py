@@ -70,7 +70,7 @@ def test_the_verdict_is_printed_and_the_report_written(slowed_duel):
     assert comparison.verdict.words
     assert all(word in slowed_duel.ran.out for word in comparison.verdict.words)
     ratio = math.exp(comparison.estimate.mean)
-    assert any(f"ratio {ratio:.{decimals}f} (" in slowed_duel.ran.out for decimals in (2, 3)), slowed_duel.ran.out
+    assert any(f"\n{ratio:.{decimals}f}×  " in slowed_duel.ran.out for decimals in (2, 3)), slowed_duel.ran.out
     assert (slowed_duel.run.path / "report.html").stat().st_size > 20_000
 
 

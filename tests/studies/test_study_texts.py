@@ -1,7 +1,6 @@
 """Settings of texts, columns and character sets: what they become, and what a character set cannot hold."""
 
 import codecs
-import re
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from bakeoff.spec import Arm, Data, parse_server
 from bakeoff.spec.factors import CONTENTS, client_charset, holds
 from bakeoff.spec.study_file import read_study
 
-ALPHABETS = Path(__file__).parents[2] / "crates" / "script" / "src" / "random" / "content.rs"
+ALPHABETS = Path(__file__).parents[2] / "crates" / "script" / "src" / "random" / "alphabets.txt"
 
 GOOD = """\
 title: Texts
@@ -256,8 +255,8 @@ def alphabet(name):
     """Letters of a content, as the engine has them."""
     if name == "emoji":
         return "".join(map(chr, range(0x1F600, 0x1F650)))
-    found = re.search(rf'const {name.upper()}: &str =\s*"(.*?)";', ALPHABETS.read_text(encoding="utf-8"), re.DOTALL)
-    return found[1].replace("\\\n", "") if found else "A"
+    alphabets = dict(line.split(" ", 1) for line in ALPHABETS.read_text(encoding="utf-8").splitlines())
+    return alphabets.get(name, "A")
 
 
 CODECS = {

@@ -159,7 +159,8 @@ def _first_changed(run: RunDirectory, file: str, digests: Mapping[str, str]) -> 
     changed = [name for name, now in digests.items() if kept.get(name, now) != now]
     if changed and run.finished_epochs():
         return changed[0]
-    run.write_json(file, {**kept, **digests})
+    if digests:
+        run.write_json(file, {**kept, **digests})
     return None
 
 
