@@ -1,4 +1,4 @@
-//! Where the connections of a run come from, and where its messages go.
+//! Opens the connections of a run and routes its messages.
 
 use std::sync::{Arc, OnceLock};
 

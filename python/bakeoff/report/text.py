@@ -191,7 +191,7 @@ def _style(cell: str) -> str:
 
 
 def _stacked(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, grouped: bool) -> Iterator[Text]:
-    """Yield the first column on lines of its own, and below it the others with their headings."""
+    """Yield each row as a line with its first column, and below it the others with their headings."""
     for row in rows:
         named = [*zip(heads, row, strict=True)]
         if grouped and (group := named.pop(0)[1]):

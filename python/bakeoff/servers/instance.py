@@ -35,7 +35,7 @@ _POLL_S = 0.01
 def environment(installation: Installation, asked: Mapping[str, str], padding_bytes: int = 0) -> dict[str, str]:
     """Return the whole environment of a server process; only the time zone is inherited.
 
-    Its size moves the stack, which changes the speed by several percent (Mytkowicz et al., 2009). So it is the same for
+    The size moves the stack, which changes the speed by several percent (Mytkowicz et al., 2009). So it is the same for
     every start, except for a padding variable whose length the caller draws at random.
     """
     result = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}

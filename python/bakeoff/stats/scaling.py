@@ -64,7 +64,7 @@ def fit_scaling(
     """Fit the law to one arm; None below four thread counts, or if no epoch measured all of them.
 
     `rates` maps threads to epoch to events/s. The intervals are a cluster bootstrap over whole epochs. With several
-    hosts there are no intervals and no test, because their epochs are not independent.
+    hosts it gives neither intervals nor a test, because their epochs are not independent.
     """
     threads = tuple(sorted(rates))
     epochs = sorted(set.intersection(*(set(rates[n]) for n in threads))) if threads else []
