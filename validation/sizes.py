@@ -145,7 +145,7 @@ def of_hosts(rng: np.random.Generator, *, runs: int, hosts: int, effect: float) 
     return Count(f"the interval holds the truth ({hosts} hosts, effect {effect:.3g})", held, runs, at_least=0.95)
 
 
-@SIZE_CHECKS.add("G25", "the interval holds the truth >= 95 %, false claims <= 5 %; one arm alone: known limits")
+@SIZE_CHECKS.add("G26", "the interval holds the truth >= 95 %, false claims <= 5 %; one arm alone: known limits")
 def sizes(setting: Setting, scale: float = 1.0) -> Finding:
     """Effects of 0 to 10×, by the rule that ends a comparison once its size is known."""
     rng = np.random.default_rng(setting.seed)
