@@ -70,6 +70,10 @@ def _parse_ps_mode(text: str) -> str:
 
 Runs = Annotated[Path | None, Option("Folder of runs.", "DIR", default="./bakeoff-runs, or $BAKEOFF_RUNS")]
 FormatOption = Annotated[Format, Option("text for people, json for programs.", flags="--format")]
+Publish = Annotated[
+    bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
+]
+
 InjectSlowdown = Annotated[
     float | None,
     Option(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import Annotated, Any
 
-from bakeoff.cli.arguments import ClusterOutput, DataOptions, InjectSlowdown, Verdict, WorkloadOptions
+from bakeoff.cli.arguments import ClusterOutput, DataOptions, InjectSlowdown, Publish, Verdict, WorkloadOptions
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
@@ -32,9 +32,7 @@ class DuelOptions(Frozen):
     ] = None
     inject_slowdown: InjectSlowdown = None
     allow_same: Annotated[bool, Option("Compare a running server with itself.", section="What is compared")] = False
-    publish: Annotated[
-        bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
-    ] = False
+    publish: Publish = False
     dry_run: Annotated[
         bool, Option("Show what it would take, as `bakeoff plan`; start nothing.", section="How long")
     ] = False

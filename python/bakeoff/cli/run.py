@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Annotated, Any, Self
 
 from bakeoff import features
-from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Nodes, Output, Verdict
+from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Nodes, Output, Publish, Verdict
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.plan import Scale, show
 from bakeoff.cli.printing import console
@@ -190,9 +190,7 @@ class StudyOptions(Frozen):
     ] = None
     scale: Scale = ""
     control: Annotated[bool, Option("Add a second instance of the baseline.", section="What is compared")] = False
-    publish: Annotated[
-        bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
-    ] = False
+    publish: Publish = False
     resume: Annotated[
         str | None, Option("Continue a run that was killed: its directory or name.", "RUN", section="What is compared")
     ] = None
