@@ -8,7 +8,10 @@ pub mod failure;
 pub mod host;
 pub mod machine;
 pub mod net;
-pub mod replay;
+pub mod replay {
+    pub mod stream;
+    pub mod workload;
+}
 pub mod script_workload;
 pub mod start_gate;
 pub mod worker_pool;

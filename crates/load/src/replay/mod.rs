@@ -1,2 +1,0 @@
-pub mod stream;
-pub mod workload;
