@@ -38,7 +38,7 @@ def profile_section(context: Context) -> Section | None:
     explained = context.once(Explained)
     shown = [*explained.profiles.items()][:COMPARISONS_MAX]
     parts = [_comparison_section(context, *each, number) for number, each in enumerate(shown, start=1)]
-    return Section.of("Where the CPU goes", *explained.notes(PROFILES), *parts, anchor="profiles")
+    return Section.of("CPU profiles", *explained.notes(PROFILES), *parts, anchor="profiles")
 
 
 def title_of(context: Context, pair: Pair) -> str:
