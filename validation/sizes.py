@@ -5,7 +5,7 @@ together). Noise is that of an epoch's log ratio: of both arms, or of one arm al
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -78,8 +78,20 @@ class Ends(NamedTuple):
     half_width: Floats
 
 
+class Rule(NamedTuple):
+    """When a run ends. With `decisive` it is a gate whose limit is a ratio of 1, in a family of as many comparisons."""
+
+    precision: float = PRECISION
+    n_min: int = iv.N_MIN
+    factor: float = 1.0  # on the half-width
+    decisive: int = 0
+
+
+_DUEL = Rule()
+
+
 class Runs:
-    """Runs of `BUDGET` epochs, whose running moments serve every spread and effect."""
+    """Runs to the end of the budget, whose running moments serve every spread and effect."""
 
     def __init__(self, unit: Floats) -> None:
         self.n = np.arange(1, unit.shape[1] + 1)
@@ -88,15 +100,14 @@ class Runs:
         self._sd = np.sqrt(np.maximum(squares, 0.0) / np.maximum(self.n - 1, 1))
         self._h = np.array([iv.precision_half_width(1.0, int(n)) for n in self.n])
 
-    def ends(self, spread: float, effect: float, *, decisive: int = 0) -> Ends:
-        """End each run by the rule of a duel, or as a gate whose limit is a ratio of 1 in a family of `decisive`."""
+    def ends(self, spread: float, effect: float, rule: Rule = _DUEL) -> Ends:
         mean, sd = effect + spread * self._mean, spread * self._sd
         with np.errstate(invalid="ignore"):
-            half = self._h * sd
-            wanted = PRECISION if decisive else np.maximum(PRECISION, iv.RELATIVE_PRECISION * np.abs(mean))
-            over = (half <= wanted) & (self.n >= iv.N_MIN)
-            if decisive:
-                alpha = iv.ALPHA_DECISIVE / decisive
+            half = rule.factor * self._h * sd
+            own = 0.0 if rule.decisive else iv.RELATIVE_PRECISION
+            over = (half <= np.maximum(rule.precision, own * np.abs(mean))) & (self.n >= rule.n_min)
+            if rule.decisive:
+                alpha = iv.ALPHA_DECISIVE / rule.decisive
                 apart = np.array([iv.anytime_half_width(1.0, int(n), alpha=alpha) for n in self.n])
                 over |= (np.abs(mean) > apart * sd) & (self.n >= iv.N_MIN_DECISIVE)
         over[:, -1] = True
@@ -105,12 +116,12 @@ class Runs:
         return Ends(at + 1, mean[rows, at], sd[rows, at], half[rows, at])
 
 
-def of_kind(rng: np.random.Generator, name: str, *, runs: int) -> tuple[list[Count], float]:
+def of_kind(rng: np.random.Generator, name: str, *, runs: int, rule: Rule = _DUEL) -> tuple[list[Count], float]:
     """Count missed truths and false claims in every cell of spreads and effects; and the mean number of epochs."""
     kind, counts, epochs = KINDS[name], [], []
     drawn = Runs(kind.draw(rng, (runs, BUDGET)))
     for spread, effect in product(SPREADS, EFFECTS):
-        found = drawn.ends(spread, effect)
+        found = drawn.ends(spread, effect, rule)
         held = int((np.abs(found.mean - effect) <= found.half_width).sum())
         label = f"{name}, sd {spread:.1%}, effect {effect:.3g}"
         note = f"{found.n.mean():.1f} epochs"
@@ -159,16 +170,26 @@ def sizes(setting: Setting, scale: float = 1.0) -> Finding:
     return summarised(counts)
 
 
-def _worst(counts: list[Count], pick: Callable[[Count], bool], best: Callable[..., float]) -> float:
-    return best(count.share for count in counts if pick(count))
-
-
-def table(seed: int, *, runs: int) -> str:
-    """Format docs/evidence/validation.md's table: the worst cell of each kind."""
+def table(seed: int, *, runs: int, rule: Rule = _DUEL) -> str:
+    """Format a table of docs/evidence/validation.md: the worst cell of each kind of noise."""
     rng, lines = np.random.default_rng(seed), ["| noise | holds | false claims | epochs |", "|---|---|---|---|"]
     for name in KINDS:
-        counts, epochs = of_kind(rng, name, runs=runs)
-        holds = _worst(counts, lambda each: each.at_least is not None, min)
-        false = _worst(counts, lambda each: each.at_most is not None, max)
+        counts, epochs = of_kind(rng, name, runs=runs, rule=rule)
+        holds = min(count.share for count in counts if count.at_least is not None)
+        false = max(count.share for count in counts if count.at_most is not None)
         lines.append(f"| {name} | {holds:.1%} | {false:.1%} | {epochs:.1f} |")
+    return "\n".join(lines)
+
+
+def slowest(seed: int, *, runs: int) -> str:
+    """Compare the epochs of the slowest of five effects with those of decisive ends, at scale demo."""
+    rng, rule = np.random.default_rng(seed), Rule(precision=0.05)
+    lines = ["| spread | decisive ends | size |", "|---|---|---|"]
+    for spread in (0.01, 0.02, 0.03, 0.05, 0.08):
+        drawn = [(Runs(rng.standard_normal((runs, 12))), effect) for effect in (-0.53, -0.4, -0.3, 0.46, -0.1)]
+        taken = [
+            np.max([each.ends(spread, effect, by).n for each, effect in drawn], axis=0).mean()
+            for by in (rule._replace(decisive=len(drawn)), rule)
+        ]
+        lines.append(f"| {spread:.0%} | {taken[0]:.1f} | {taken[1]:.1f} |")
     return "\n".join(lines)
