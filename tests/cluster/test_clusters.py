@@ -143,7 +143,7 @@ def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
         "report.html", "rows", "setups.json", "study.json", "wall.json",
     }  # fmt: skip
     first = path / "epochs" / "000"
-    assert names_in(first) >= {"outcome.json", "slices.parquet", "histograms.jsonl", "host.parquet", "servers"}
+    assert names_in(first) >= {"outcome.json", "slices.parquet", "histograms.jsonl", "servers"}
     # All arms of an epoch are measured on its host, by the orders of the plan.
     for outcome in outcomes:
         assert set(run.load_epoch(outcome.epoch).slices["arm"]) == {"A", "B"}

@@ -217,35 +217,6 @@ def encode_lognormal(count: int, *, median_ns: float, sigma: float) -> str:
     return encode_counts(counts)
 
 
-def host_samples(epoch: int, seconds: int, arms: tuple[str, ...]) -> list[dict[str, object]]:
-    """Return samples of a machine that idles while servers start and works afterwards."""
-    rng = np.random.default_rng([99, epoch])
-    rows: list[dict[str, object]] = []
-    for second in range(seconds):
-        busy = 0.15 if second < 5 else 0.62 + 0.05 * float(rng.normal())
-        row: dict[str, object] = {
-            "time_ns": (second + 1) * 1_000_000_000,
-            "user": busy * 0.6,
-            "system": busy * 0.38,
-            "iowait": 0.01,
-            "steal": busy * 0.02,
-            "idle": 0.99 - busy,
-            "memory_used_bytes": 3_000_000_000 + second * 4_000_000,
-            "memory_cached_bytes": 5_000_000_000,
-            "disk_read_bytes_per_s": 2e6 if second < 5 else 0.0,
-            "disk_write_bytes_per_s": 4e6 * float(rng.random()),
-            "network_bytes_per_s": 9e3,
-            "context_switches_per_s": 90_000 * busy,
-            "interrupts_per_s": 30_000 * busy,
-            "running": 4,
-            "blocked": 0,
-        }
-        for arm in arms:
-            row[f"rss_bytes:{arm}"] = 420_000_000 if arm == "B" else 310_000_000
-        rows.append(row)
-    return rows
-
-
 # Hundreds of files, none of which has to outlive a crash.
 @mock.patch("os.fsync", lambda _descriptor: None)
 def make_run(
@@ -328,7 +299,6 @@ def _write_epoch(
     cold = warming.with_columns(events=(warming["events"] * warmth).astype(np.int64))
     writer.warm_up.extend(row | {"type": "slice", "id": 2, "errors": {}, "threads": {}} for row in cold.records())
     measured = len(plan.cells) * blocks * 2 * len(arms) * slice_ns * 1.07e-9
-    writer.host_samples.extend(host_samples(epoch, round(6 + measured), arms))
     for arm in study.arms:
         changed = dict(arm.server.options)
         if arm.name == "B":

@@ -8,14 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from messages import outcome, slice_message, study
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import plan_study
 from bakeoff.results import RunDirectory, list_runs, manifest, open_run, runs_root
-from bakeoff.results.frame import read_parquet
 from bakeoff.spec import Workload, parse_server
 
 
@@ -28,7 +26,6 @@ def write_epoch(run: RunDirectory, number: int, **fields: object) -> None:
     writer.slices.extend([slice_message(), slice_message(arm="B", server_cpu_ns=None)])
     counted = {"clock": "service", "count": 0, "mean_ns": 0.0, "max_ns": 0}
     writer.histograms.extend([counted | {"cell": "oltp_read_only/4", "arm": "A", "operation": "event", "hdr": ""}])
-    writer.host_samples.extend([{"time_ns": 1_000_000_000, "user": 0.5, "rss_bytes:A'": 7}])
     writer.write_server_json("A'", "variables.json", {"version": "5.7.22"})
     writer.finish(outcome(number, number % 2, **fields))
 
@@ -95,9 +92,6 @@ def test_what_was_written_is_read_back(tmp_path):
     assert json.loads(epoch.slices["errors"][0]) == {"1213": 2}
     assert epoch.histograms[0]["operation"] == "event"
     assert epoch.variables == {"A'": {"version": "5.7.22"}}
-    samples, _ = read_parquet((run.path / "epochs/000/host.parquet").read_bytes())
-    assert samples["user"].tolist() == [0.5] and samples["rss_bytes:A'"].tolist() == [7]
-    assert np.isnan(samples["steal"]).all()
 
 
 def test_the_checksums_say_what_an_epoch_has(tmp_path):

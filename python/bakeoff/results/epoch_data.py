@@ -106,11 +106,7 @@ class EpochData:
     host: str = ""
 
 
-_SCHEMAS = tomllib.loads(files("bakeoff.results").joinpath("schemas.toml").read_text("utf-8"))
-SLICE_SCHEMA: Schema = _SCHEMAS["slices"]
-HOST_SCHEMA: Schema = _SCHEMAS["host"]
-
-RSS_PREFIX = "rss_bytes:"  # one more column of the host table for each arm
+SLICE_SCHEMA: Schema = tomllib.loads(files("bakeoff.results").joinpath("schemas.toml").read_text("utf-8"))
 
 CHECKSUMS = "SHA256SUMS"
 """File beside the measurements of an epoch, for `sha256sum --check`; runs before December 2026 lack it."""
@@ -164,7 +160,6 @@ class EpochWriter:
         self.histograms: list[Mapping[str, Any]] = []
         self.failures: list[Mapping[str, Any]] = []
         self.warm_up: list[Mapping[str, Any]] = []  # `slice` messages from before measuring
-        self.host_samples: list[Mapping[str, Any]] = []
         self._redactor = redactor
         self._digests: dict[str, str] = {}
         self._readings: dict[tuple[str, str], dict[str, list[Any]]] = {}
@@ -196,9 +191,6 @@ class EpochWriter:
             if messages or name == "slices.parquet":
                 frame = slices_frame(messages, epoch=self.epoch, build=self.build)
                 self._write(name, write_parquet(frame, SLICE_SCHEMA))
-        arms = sorted({key for sample in self.host_samples for key in sample if key.startswith(RSS_PREFIX)})
-        schema = {**HOST_SCHEMA, **dict.fromkeys(arms, "int64")}
-        self._write("host.parquet", write_parquet(Frame.of_rows(self.host_samples, schema), schema))
         lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self.histograms)
         self._write("histograms.jsonl", lines.encode())
         if self.failures:

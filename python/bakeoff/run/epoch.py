@@ -29,7 +29,7 @@ from bakeoff.results.frame import quotients
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.counters import CellCounts, read_after, read_before
 from bakeoff.run.data_check import ask_tables, judge_rows
-from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
+from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.loading import check_data, databases, families
 from bakeoff.run.measuring import CellRun, ThroughputReporter, UnreliableCountError, declares, measuring_of
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
@@ -112,15 +112,11 @@ class Epoch:
         setups = tuple(setup for setup in self._tools.setups if setup.arm.name in arms)
         tools = replace(self._tools, setups=setups)
         self.servers = EpochServers(tools, self._draft, self._writer, self.phases)
-        later_ns = 0
-        host: HostWatch | None = None
         running = contextlib.ExitStack()
         try:
             running.callback(self.servers.remove)
             self.servers.start()
             self.servers.make_ready()
-            host = running.enter_context(HostWatch(self.servers.pids))
-            later_ns = int((time.monotonic() - self._begin) * 1e9)
             self._engine = running.enter_context(tools.engine(stop=tools.stop, on_log=tools.listener.note))
             self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             yield
@@ -130,9 +126,6 @@ class Epoch:
             with self.phases.measure("stop"):
                 running.close()
             self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
-            if host:
-                rows = ({**sample, "time_ns": sample["time_ns"] + later_ns} for sample in host.samples)
-                self._writer.host_samples.extend(rows)
 
     def compare_rows(self) -> None:
         """Check before measuring that the restored servers hold the same rows, by a few rows of each table."""

@@ -1,22 +1,19 @@
-"""Restore, start, prepare and stop the servers of one epoch, keep their logs, and sample the machine."""
+"""Restore, start, prepare and stop the servers of one epoch, and keep their logs."""
 
 import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Self
-
-import psutil
+from typing import Any
 
 from bakeoff.engine import ArmAddress, Engine
 from bakeoff.errors import UnreachableError
 from bakeoff.plan import EpochDraft
 from bakeoff.plan.workloads import database_on, kind_of
-from bakeoff.results import RSS_PREFIX, EpochWriter
+from bakeoff.results import EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.loading import SnapshotKey, databases
 from bakeoff.servers import Instance, Readiness, RemoteServer, Server, ServerPool, Snapshot, readiness
@@ -28,12 +25,7 @@ _READINESS_LIMIT_S = 60.0
 # both arms.
 _FLUSH_BETWEEN_CELLS_S = 10.0
 _PATIENCE_S = 2.5  # old servers purge and flush in steps of a second
-_SAMPLE_PERIOD_S = 1.0
 _BACK_LIMIT_S, _BACK_POLL_S = 60.0, 0.5  # a running server may just be starting again
-_SHARES = ("user", "system", "iowait", "steal", "idle")
-_RATES = ("disk_read_bytes", "disk_write_bytes", "network_bytes", "context_switches", "interrupts")
-
-Sample = dict[str, Any]
 
 
 @dataclass
@@ -228,71 +220,3 @@ class EpochServers:
         )
         self._restored.append(instance)
         return instance
-
-
-class HostWatch:
-    """Samples the machine once a second in a thread: the rows of host.parquet (docs/reference/results.md)."""
-
-    def __init__(self, pids: Mapping[str, int]) -> None:
-        self.samples: list[Sample] = []
-        self._pids = dict(pids)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="host-watch", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        start_s = before_s = time.monotonic()
-        before = _read_counters()
-        while not self._ended.wait(_SAMPLE_PERIOD_S):
-            now_s, after = time.monotonic(), _read_counters()
-            grown = {name: after[name] - before[name] for name in after}
-            cpu_s = sum(grown[share] for share in _SHARES) or 1.0
-            self.samples.append(
-                {"time_ns": int((now_s - start_s) * 1e9)}
-                | {share: max(0.0, grown[share] / cpu_s) for share in _SHARES}
-                | {f"{name}_per_s": grown[name] / (now_s - before_s) for name in _RATES}
-                | _read_memory(self._pids)
-            )
-            before_s, before = now_s, after
-
-
-def _read_counters() -> dict[str, float]:
-    cpu = psutil.cpu_times()
-    disk = psutil.disk_io_counters()
-    network = psutil.net_io_counters()
-    stats = psutil.cpu_stats()
-    return {
-        "user": cpu.user + cpu.nice,
-        "system": cpu.system + cpu.irq + cpu.softirq,
-        "iowait": cpu.iowait,
-        "steal": cpu.steal,
-        "idle": cpu.idle,
-        "disk_read_bytes": disk.read_bytes if disk else 0,
-        "disk_write_bytes": disk.write_bytes if disk else 0,
-        "network_bytes": network.bytes_sent if network else 0,
-        "context_switches": stats.ctx_switches,
-        "interrupts": stats.interrupts,
-    }
-
-
-def _read_memory(pids: Mapping[str, int]) -> Sample:
-    memory = psutil.virtual_memory()
-    tasks = dict(line.split()[:2] for line in Path("/proc/stat").read_text(encoding="ascii").splitlines())
-    row: Sample = {
-        "memory_used_bytes": memory.used,
-        "memory_cached_bytes": memory.cached + memory.buffers,
-        "running": int(tasks.get("procs_running", 0)),
-        "blocked": int(tasks.get("procs_blocked", 0)),
-    }
-    for arm, pid in pids.items():
-        row[f"{RSS_PREFIX}{arm}"] = None
-        with contextlib.suppress(psutil.Error):
-            row[f"{RSS_PREFIX}{arm}"] = psutil.Process(pid).memory_info().rss
-    return row
