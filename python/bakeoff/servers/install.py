@@ -10,6 +10,7 @@ import json
 import platform
 import re
 import shutil
+import subprocess
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -33,7 +34,7 @@ from bakeoff.servers.catalog import (
 )
 from bakeoff.servers.datadir import prune
 from bakeoff.servers.fetch import Progress, no_progress, sha256_of
-from bakeoff.servers.process import Launch, how_to_install, last_line, run, server_identity
+from bakeoff.servers.process import Launch, advice, check_libraries, lacks, last_line, run, server_identity
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
@@ -273,9 +274,17 @@ def _examine(path: Path, asked_for: str) -> Installation:
     layout = detect(path)
     identity = server_identity()
     paths.require_reachable(layout.daemon.parent, identity.uid, identity.gid)
-    version = _ask(layout, asked_for, "--version")
-    flavour, text = flavour_and_version(version)
-    options = options_in_help(_ask(layout, asked_for, *layout.base_options, "--verbose", "--help", must_succeed=False))
+    who = f"server {asked_for}: {layout.daemon.name}"
+    listed = _ask(layout, "--version", LD_TRACE_LOADED_OBJECTS="1")  # as ldd does
+    check_libraries(who, listed.stdout + listed.stderr)
+    answer = _ask(layout, "--version")
+    if answer.returncode != 0:
+        said = answer.stderr + answer.stdout
+        check_libraries(who, said)
+        why = f"does not run (status {answer.returncode}): {last_line(said)}"
+        raise ServerError(f"server {asked_for}: {layout.daemon} {why}", hint=advice(said, layout.basedir))
+    flavour, text = flavour_and_version(answer.stdout)
+    options = options_in_help(_ask(layout, *layout.base_options, "--verbose", "--help").stdout)
     return _installation(layout, flavour, text, sha256_of(layout.daemon), options)
 
 
@@ -293,7 +302,7 @@ def _installation(layout: Layout, flavour: str, text: str, sha256: str, options:
     )
 
 
-def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = True) -> str:
+def _ask(layout: Layout, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     identity = server_identity()
     with tempfile.TemporaryDirectory(prefix="bakeoff-ask-") as folder:
         temporary = Path(folder)
@@ -303,21 +312,8 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
         identity.own(datadir)
         own_folder = [f"--datadir={datadir}"] if "--help" in arguments else []
         argv = [*layout.argv, "--no-defaults", *own_folder, *arguments]
-        env = {"PATH": "/usr/bin:/bin", **layout.environment}
-        answer = run(Launch(argv, env, identity), cwd=datadir, log=temporary / "answer", limit_s=60)
-    if answer.returncode != 0 and must_succeed:
-        output = answer.stderr + answer.stdout
-        missing = re.search(r"error while loading shared libraries: (\S+): cannot open shared object", output)
-        if missing:
-            raise _lacks(f"server {asked_for}: {layout.daemon.name}", missing[1])
-        why = f"does not run (status {answer.returncode}): {last_line(output)}"
-        raise ServerError(f"server {asked_for}: {layout.daemon} {why}")
-    return answer.stdout
-
-
-def _lacks(who: str, library: str) -> HostError:
-    hint = how_to_install(library) or "Install the package that has it."
-    return HostError(f"{who} needs {library}, which is missing here.", hint=hint)
+        env = {"PATH": "/usr/bin:/bin", **layout.environment, **env}
+        return run(Launch(argv, env, identity), cwd=datadir, log=temporary / "answer", limit_s=60)
 
 
 def lacking(entries: Iterable[Entry]) -> Iterator[HostError]:
@@ -333,7 +329,7 @@ def lacking(entries: Iterable[Entry]) -> Iterator[HostError]:
         try:
             ctypes.CDLL(library)
         except OSError:
-            yield _lacks(_first_of(names), library)
+            yield lacks(_first_of(names), library)
     for kind, names in fetched.items():
         try:
             fetch.need_client(kind, _first_of(names))

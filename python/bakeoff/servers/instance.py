@@ -78,7 +78,7 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
 def _find_library(name: str) -> Path | None:
     if program := shutil.which("ldconfig", path=SYSTEM_PATH):
         cache = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
-        found = re.search(rf"^\s*{re.escape(name)} \(.*x86-64.*\) => (.+)$", cache, re.MULTILINE)
+        found = re.search(rf"^\s*{re.escape(name)} \(libc6,.*64.*\) => (.+)$", cache, re.MULTILINE)
         return Path(found[1]) if found else None
     return None
 

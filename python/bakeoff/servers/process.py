@@ -10,6 +10,8 @@ import json
 import math
 import os
 import pwd
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from bakeoff.errors import HostError, ServerError
 DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+_AUDIT_LOG = Path("/var/log/audit/audit.log")
 _POLL_S = 0.25
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")  # its thread forks all children
 _ADVICE: dict[str, str] = tomllib.loads(files("bakeoff.servers").joinpath("log_advice.toml").read_text("utf-8"))
@@ -218,9 +221,55 @@ def last_line(text: str) -> str:
 
 
 def advice(log: str, folder: Path) -> str:
-    return next((hint.format(folder=folder) for complaint, hint in _ADVICE.items() if complaint in log), "")
+    """Return what to do about a server's log by log_advice.toml, or nothing."""
+    forbidden = [*_ADVICE][-1]
+    log = f"{_denials()}{log}" if re.search(forbidden, log) else log
+    for complaint, hint in _ADVICE.items():
+        if found := re.search(complaint, log):
+            option = (found.groupdict().get("option") or "").replace("-", "_")
+            return hint.format(folder=folder, **found.groupdict() | {"option": option})
+    return ""
 
 
-def how_to_install(library: str) -> str:
-    package = tomllib.loads(files("bakeoff.servers").joinpath("packages.toml").read_text("utf-8")).get(library)
-    return f"Run: apt-get install {package}" if package else ""
+def _denials() -> str:
+    """Return what AppArmor or SELinux forbade servers: lines of the kernel's and the audit daemon's log."""
+    try:
+        kernel = subprocess.run(["dmesg"], env={"PATH": SYSTEM_PATH}, capture_output=True, check=False).stdout
+    except OSError:
+        kernel = b""
+    lines = [*kernel.decode("utf-8", "replace").splitlines(), *tail(_AUDIT_LOG, 100).splitlines()]
+    return "".join(f"{line}\n" for line in lines if re.search('comm="(mysqld|mariadbd)', line))
+
+
+def check_libraries(who: str, said: str) -> None:
+    """Raise HostError if the loader's list or complaint names libraries that are missing or too old."""
+    if newer := re.findall(r"([^\s/]+): version `(\w+_)([\d.]+)' not found", said):
+        order = [(symbols == "GLIBC_", [int(part) for part in version.split(".")]) for _, symbols, version in newer]
+        library, symbols, version = newer[order.index(max(order))]
+        raise HostError(
+            f"{who} needs {symbols}{version}; {library} of this machine is older.",
+            hint="Choose a build for older systems (its file's name has a lower glibc), or docker:IMAGE.",
+        )
+    found = re.findall(r"(\S+) => not found|shared librar(?:y|ies):? (\S+?): (?:cannot open|No such)", said)
+    if found:
+        raise lacks(who, *dict.fromkeys(listed or complained for listed, complained in found))
+
+
+def lacks(who: str, *libraries: str) -> HostError:
+    missing = "which is" if len(libraries) == 1 else "which are"
+    hint = how_to_install(*libraries) or "Install the packages that have them."
+    return HostError(f"{who} needs {', '.join(libraries)}, {missing} missing here.", hint=hint)
+
+
+def how_to_install(*libraries: str) -> str:
+    """Return the command for this machine's package manager, or nothing if a library's package is not known."""
+    data = tomllib.loads(files("bakeoff.servers").joinpath("packages.toml").read_text("utf-8"))
+    manager = next((each for each in data["install"] if shutil.which(each, path=SYSTEM_PATH)), "")
+    glibc = os.confstr("CS_GNU_LIBC_VERSION") or "glibc 2.0"
+    t64 = manager == "apt-get" and int(glibc.split(".")[1]) >= 39  # Debian 13, Ubuntu 24.04
+    rows = [data["libraries"].get(library, {}) for library in libraries]
+    packages = [row.get("t64" if t64 and "t64" in row else manager) for row in rows]
+    if not all(packages):
+        return ""
+    after = [data["after"][package] for package in packages if package in data["after"]]
+    return " && ".join([f"Run: {data['install'][manager]} {' '.join(dict.fromkeys(packages))}", *after])
