@@ -12,7 +12,7 @@ from bakeoff.report.view import ReportView
 def screen_of(view: ReportView, width: int = 80) -> str:
     """Return the screen; fail if it is too high or too wide, or if a word is broken."""
     placed = view.model_copy(update={"directory": "bakeoff-runs/RUN"})
-    shown, whole = _rendered(placed, width), set(_rendered(placed, 1000).split())
+    shown, whole = rendered(placed, width), set(rendered(placed, 1000).split())
     lines = shown.splitlines()
     assert len(lines) <= SCREEN_LINES
     assert [line for line in lines if len(line) > width] == []
@@ -21,7 +21,7 @@ def screen_of(view: ReportView, width: int = 80) -> str:
     return shown
 
 
-def _rendered(view: ReportView, width: int) -> str:
+def rendered(view: ReportView, width: int) -> str:
     out = io.StringIO()
     render_screen(view, Console(file=out, width=width))
     return out.getvalue()

@@ -1,12 +1,12 @@
 """Screens at the end of runs: at most 40 lines, no word broken (`screen_of` checks that), every figure once."""
 
 import pytest
-from screens import screen_of
+from screens import rendered, screen_of
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view
 from bakeoff.report.text import SCREEN_LINES
-from bakeoff.report.view import Row, Screen, Table
+from bakeoff.report.view import Footnote, Row, Screen, Table
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 
@@ -99,3 +99,19 @@ def test_a_screen_with_too_much_of_everything_is_cut(view_of):
     )
     assert len(shown.splitlines()) <= SCREEN_LINES
     assert shown.count("… and ") >= 3 and "6 restarts" in shown and "x" * 77 + " 0" in shown
+
+
+def test_a_long_path_has_a_line_of_its_own_and_one_below_here_is_relative(view_of, tmp_path, monkeypatch):
+    deep = tmp_path / "a folder" / ("x" * 60) / "run"
+    placed = view_of("two arms").model_copy(update={"directory": str(deep)})
+    assert f"\nReport:\n{deep}/report.html\nMore:\nbakeoff report '{deep}' --format text\n" in rendered(placed, 80)
+    monkeypatch.chdir(tmp_path)
+    assert f"\nReport:\na folder/{'x' * 60}/run/report.html\n" in rendered(placed, 80)
+    assert "\nReport: a folder/" in rendered(placed, 120)
+
+
+def test_every_kind_of_doubt_is_named_once(view_of):
+    view = view_of("two arms")
+    notes = [Footnote(number=at, word="UNSTABLE", text=f"reason {at}.", where=("a cell",)) for at in (1, 2, 3)]
+    shown = screen_of(view.model_copy(update={"footnotes": tuple(notes)}))
+    assert shown.count("UNSTABLE") == 1 and "UNSTABLE: reason 1. (a cell) … and 2 more." in shown

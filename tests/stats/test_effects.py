@@ -173,7 +173,8 @@ def test_published_ratios_stand_beside_measured_ones():
     figures.append(PublishedFigure(cell="oltp_point_select/64", arm="A", value=1.0))
     figures.append(PublishedFigure(cell="oltp_point_select/64", arm="B", value=2.0))
     used = design(figures=figures)
-    found = {(each.cell, each.numerator, each.denominator): each for each in published_ratios(analysis_of(used), used)}
+    ratios = published_ratios(analysis_of(used), used, 0.01)
+    found = {(each.cell, each.numerator, each.denominator): each for each in ratios}
     assert found[CELL, "B", "A"].agreement is Agreement.AGREES
     assert found[CELL, "C", "A"].agreement is Agreement.AGREES
     assert found[CELL, "C", "A"].published == pytest.approx(math.log(0.65))
@@ -187,25 +188,29 @@ def test_published_ratios_stand_beside_measured_ones():
     ("published", "low", "high", "expected"),
     [
         (1.10, 1.01, 1.30, "agrees"),
-        (1.10, 0.99, 1.30, "cannot tell"),
+        (1.10, 1.12, 1.22, "agrees"),  # by less than a tenth
+        (1.10, 1.20, 1.40, "same order, different size"),
+        (1.10, 0.90, 1.30, "cannot tell"),  # too wide
+        (1.10, 0.95, 1.02, "cannot tell"),
         (1.10, 0.80, 0.99, "differs"),
         (1.10, 0.985, 1.02, "differs"),  # equal, where a difference was published
-        (0.60, 0.70, 0.90, "agrees"),
+        (0.65, 0.56, 0.62, "agrees"),
+        (0.60, 0.70, 0.90, "same order, different size"),
         (0.60, 1.10, 1.20, "differs"),
         (1.01, 0.98, 1.02, "agrees"),
-        (1.01, 0.90, 1.10, "cannot tell"),
+        (1.01, 0.85, 1.15, "cannot tell"),
         (1.01, 1.05, 1.10, "differs"),
-        (1.01, 1.01, 1.10, "cannot tell"),
+        (1.01, 1.01, 1.10, "agrees"),
     ],
 )
-def test_what_an_interval_says_of_a_published_order(published, low, high, expected):
+def test_what_an_interval_says_of_a_published_ratio(published, low, high, expected):
     interval = Interval(low=math.log(low), high=math.log(high))
     measured = Estimate(mean=sum((interval.low, interval.high)) / 2, interval=interval, n=8)
-    assert judge(math.log(published), measured) == expected
+    assert judge(math.log(published), measured, 0.01) == expected
     mirrored = Interval(low=-interval.high, high=-interval.low)
-    assert judge(-math.log(published), Estimate(mean=-measured.mean, interval=mirrored, n=8)) == expected
+    assert judge(-math.log(published), Estimate(mean=-measured.mean, interval=mirrored, n=8), 0.01) == expected
 
 
 def test_without_an_interval_nothing_can_be_said():
-    assert judge(0.5, None) is Agreement.CANNOT_TELL
-    assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1)) is Agreement.CANNOT_TELL
+    assert judge(0.5, None, 0.01) is Agreement.CANNOT_TELL
+    assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1), 0.01) is Agreement.CANNOT_TELL

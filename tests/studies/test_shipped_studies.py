@@ -34,7 +34,7 @@ def test_a_study_runs_at_demo_scale_and_its_report_opens(shell, name):
     for summary in analysis.arms:
         assert summary.tps > 0, summary
     if study.design.published:
-        ratios = published_ratios(analysis, study.design)
+        ratios = published_ratios(analysis, study.design, study.precision)
         assert ratios
         for ratio in ratios:
             assert ratio.agreement in ran.out, ratio

@@ -73,10 +73,11 @@ def evidence(context: Context, explanation: Explanation) -> Evidence:
 def why_lines(context: Context) -> tuple[str, ...]:
     """Say why in `_SCREEN_LINES` lines of a terminal: the largest differences first, the best evidence first."""
     explained, said, left = _claimed(context), list[str](), _SCREEN_LINES
+    names = context.labels if len(context.analysis.contenders) == 1 else context.short_labels
     for each in explained:
-        where = f"{context.titled(each.cell, each.contender)}: " if len(explained) > 1 else ""
+        where = f"{context.titled(each.cell, each.contender, short=True)}: " if len(explained) > 1 else ""
         text = ""
-        for each_said in why(evidence(context, each), context.labels[each.contender]):
+        for each_said in why(evidence(context, each), names[each.contender]):
             longer = f"{text} {each_said}" if text else f"{where}{each_said}"
             if len(wrap(longer, _SCREEN_WIDTH)) > left:
                 break

@@ -220,10 +220,10 @@ class Context:
     def by_arm(self) -> dict[str, Any]:
         return self.by_cell | {"slot": lambda each: self.slots[each.arm]}
 
-    def titled(self, cell: str, contender: str) -> str:
+    def titled(self, cell: str, contender: str, *, short: bool = False) -> str:
         """`oltp_read_only · 4 threads`, with the contender's label if there are several."""
-        several = len(self.analysis.contenders) > 1
-        return self.cell_title(cell) + (f" · {self.labels[contender]}" if several else "")
+        label = (self.short_labels if short else self.labels)[contender]
+        return self.cell_title(cell) + (f" · {label}" if len(self.analysis.contenders) > 1 else "")
 
     def arm_series(
         self,

@@ -24,15 +24,14 @@ def published_section(context: Context) -> Section | None:
         return None
     table = Table.of(
         "published",
-        published_ratios(context.analysis, design),
+        published_ratios(context.analysis, design, context.study.precision),
         Column("ratio", lambda each: _pair_text(design, each.factor, each.numerator, each.denominator)),
         Column("published", lambda each: numbers.ratio(each.published)),
         Column("measured", lambda each: measured(each.measured)),
-        Column("judgement", lambda each: Value(text=each.agreement.value, sub="size too" if each.size_too else "")),
+        Column("judgement", lambda each: each.agreement.value),
         **context.by_cell,
-        note=f"Published: {design.published.source}, without intervals and on another machine, so only the order is "
-        "judged. It agrees if the whole measured interval is on the published side of 1, more than 3% away. Published "
-        "ratios within 3% of 1 count as equal.",
+        note=f"Published: {design.published.source}, without intervals and on another machine. It agrees if it lies in "
+        "the measured interval or differs from the measured ratio by less than a tenth.",
     )
     return Section.of("Published and measured", table, anchor="published")
 
@@ -42,7 +41,7 @@ def published_lines(context: Context) -> Iterator[str]:
     design = context.study.design
     if not design or not design.published:
         return
-    for each in published_ratios(context.analysis, design):
+    for each in published_ratios(context.analysis, design, context.study.precision):
         where = f"{context.cell_title(each.cell)}, " if len(context.cells) > 1 else ""
         pair = _pair_text(design, each.factor, each.numerator, each.denominator, short=True)
         found = value_text(measured(each.measured))

@@ -1,6 +1,7 @@
 """Print a report in a terminal: one screen at the end of a run, or all of it. No word is ever broken."""
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from bakeoff.files import from_here
 from bakeoff.report.view import Prose, ReportView, Row, Table, marks, value_text
 from bakeoff.results import runs_root
 from bakeoff.stats.model import Word
@@ -26,10 +28,9 @@ def render_screen(view: ReportView, console: Console) -> None:
     """Print the answer in at most `SCREEN_LINES` lines, and where the rest is."""
     screen, width = view.screen, console.width
     above = [_clipped([view.question], 2, width, "bold"), _clipped([screen.answer], 5, width)]
-    weak = [f"{each.word}: {each.text}" for each in view.statuses]
-    weak += [note.located for note in view.footnotes if note.word not in {each.word for each in view.statuses}]
+    weak = [f"{each.word}: {each.text}" for each in view.doubts]
     below = [_clipped(screen.figures, 8, width), _clipped(screen.why, 3, width)]
-    end = [*_lines(screen.effort, width, "dim"), *map(Text, _where(view))]
+    end = [*_lines(screen.effort, width, "dim"), *map(Text, _where(view, width))]
     room = SCREEN_LINES - sum(len(block) + 1 for block in (*above, *below, end) if block) - 2
     rows = len(screen.table.rows) if screen.table else 0
     below += [_clipped(weak, min(_WEAK_MOST, max(_WEAK_LEAST, room - rows - 4)), width, "yellow")]
@@ -60,7 +61,7 @@ def render_terminal(view: ReportView, console: Console) -> None:
     notes = (f"[{note.number}] {note.word}: {note.text}" for note in view.footnotes)
     _block(console, (line for text in notes for line in _lines(text, width)))
     _block(console, (line for text in view.effort for line in _lines(text, width, "dim")))
-    _print(console, map(Text, _where(view)[:1]))
+    _print(console, map(Text, _where(view, width, whole=True)))
     if view.command:
         _print(console, [Text(f"Again:  {view.command}", style="dim")])
 
@@ -76,12 +77,16 @@ def _block(console: Console, lines: Iterable[Text]) -> None:
         _print(console, [Text(), *lines])
 
 
-def _where(view: ReportView) -> list[str]:
+def _where(view: ReportView, width: int, *, whole: bool = False) -> Iterator[str]:
+    """Say where the page is, and how to print all of the report. A path that is too long gets a line of its own."""
     if not view.directory:
-        return []
+        return
     path = Path(view.directory)
-    run = path.name if path.parent == runs_root() else view.directory
-    return [f"Report: {path / 'report.html'}", f"More: bakeoff report {run} --format text"]
+    run = path.name if path.parent == runs_root() else from_here(view.directory)
+    places = [("Report:", from_here(str(path / "report.html")))]
+    places += [] if whole else [("More:", f"bakeoff report {shlex.quote(run)} --format text")]
+    for title, text in places:
+        yield from [f"{title} {text}"] if len(title) + 1 + cell_len(text) <= width else [title, text]
 
 
 def _lines(text: str, width: int, style: str = "", indent: str = "") -> list[Text]:

@@ -130,9 +130,9 @@ class Footnote(Frozen):
 
     @property
     def located(self) -> str:
-        """`UNSTABLE: stalls differ. (oltp_read_only · 4 threads, mysql:8.0)`."""
+        """`stalls differ. (oltp_read_only · 4 threads, mysql:8.0)`."""
         where = self.where[0] if len(self.where) == 1 else f"{len(self.where)} comparisons"
-        return f"{self.word}: {self.text} ({where})"
+        return f"{self.text} ({where})"
 
 
 @dataclass(frozen=True)
@@ -486,6 +486,17 @@ class ReportView(Frozen):
         own = [note for note in self.footnotes if note.number in verdict.notes]
         short = tuple(note for note in own if len(note.text) <= _SHORT_NOTE and len(note.where) == 1)
         return short, tuple(note.number for note in own if note not in short)
+
+    @property
+    def doubts(self) -> tuple[Status, ...]:
+        """Return what weakens the result: the warnings, then every other kind of footnote once."""
+        words = {status.word for status in self.statuses}
+        kinds: dict[str, list[str]] = {}
+        for note in self.footnotes:
+            kinds.setdefault(note.word, []).append(note.located)
+        more = {word: f" … and {len(texts) - 1} more." if texts[1:] else "" for word, texts in kinds.items()}
+        notes = (Status(word=word, text=texts[0] + more[word]) for word, texts in kinds.items() if word not in words)
+        return (*self.statuses, *notes)
 
     @property
     def panels(self) -> tuple[Panel, ...]:

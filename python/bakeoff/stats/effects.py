@@ -189,9 +189,12 @@ def _cells(analysis: Analysis) -> tuple[str, ...]:
 NO_DIFFERENCE = math.log(1.03)
 """Published log ratios below this count as 'no difference': a single run of each arm resolves no less."""
 
+_SIZE_AGREES = 0.1  # log ratio: sizes that differ by less agree, as published ratios have no interval
+
 
 class Agreement(StrEnum):
     AGREES = "agrees"
+    ORDER_ONLY = "same order, different size"
     DIFFERS = "differs"
     CANNOT_TELL = "cannot tell"
 
@@ -207,10 +210,10 @@ class PublishedRatio:
     published: float
     measured: Estimate | None  # None if the cell was not measured
     agreement: Agreement
-    size_too: bool  # the published ratio lies inside the measured interval
 
 
-def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio, ...]:
+def published_ratios(analysis: Analysis, design: Design, precision: float) -> tuple[PublishedRatio, ...]:
+    """Compare the published ratios with the measured ones; `precision` is the study's target half-width."""
     if design.published is None:
         return ()
     figures = {(figure.cell, figure.arm): figure.value for figure in design.published.figures}
@@ -222,30 +225,32 @@ def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio
                 continue
             published = math.log(figures[cell, numerator] / figures[cell, denominator])
             measured = contrast(values, analysis, cell=cell, numerator=numerator, denominator=denominator)
-            size_too = measured is not None and measured.interval.holds(published)
-            agreement = judge(published, measured)
-            found.append(PublishedRatio(cell, factor, numerator, denominator, published, measured, agreement, size_too))
+            agreement = judge(published, measured, precision)
+            found.append(PublishedRatio(cell, factor, numerator, denominator, published, measured, agreement))
     return tuple(found)
 
 
-def judge(published: float, measured: Estimate | None) -> Agreement:
-    """Compare the published order with the measured one, which AGREES if the whole interval is on the published side.
+def judge(published: float, measured: Estimate | None, precision: float) -> Agreement:
+    """Compare a published ratio with the measured one: the order, then the size. Ratios within 3% of 1 count as 1.
 
-    Both are equal to 1 if they lie within 3% of it.
+    Sizes agree if the published ratio lies in the measured interval or near its middle, unless the interval is too wide
+    to tell the order.
     """
     if measured is None or measured.interval.low is None or measured.interval.high is None:
         return Agreement.CANNOT_TELL
+    near, middle = max(precision, _SIZE_AGREES), measured.mean
     low, high = measured.interval.low, measured.interval.high
-    equal = low > -NO_DIFFERENCE and high < NO_DIFFERENCE
-    if abs(published) <= NO_DIFFERENCE:
-        if equal:
-            return Agreement.AGREES
-        return Agreement.DIFFERS if low > NO_DIFFERENCE or high < -NO_DIFFERENCE else Agreement.CANNOT_TELL
     if published < 0:
-        low, high = -high, -low
-    if equal or high < 0:
+        published, middle, low, high = -published, -middle, -high, -low
+    equal = low > -NO_DIFFERENCE and high < NO_DIFFERENCE
+    is_one = published <= NO_DIFFERENCE
+    if high < (-NO_DIFFERENCE if is_one else 0) or (low > NO_DIFFERENCE if is_one else equal):
         return Agreement.DIFFERS
-    return Agreement.AGREES if low > 0 else Agreement.CANNOT_TELL
+    if low < 0 < high and high - low > 2 * near:
+        return Agreement.CANNOT_TELL
+    if low <= published <= high or abs(published - middle) < near:
+        return Agreement.AGREES
+    return Agreement.ORDER_ONLY if low > 0 and not is_one else Agreement.CANNOT_TELL
 
 
 def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:
