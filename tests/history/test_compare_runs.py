@@ -174,7 +174,8 @@ def test_an_arm_has_the_version_and_the_options_of_the_last_epoch_that_measured_
     for epoch in (0, 5, 6, 7):
         shutil.rmtree(run.path / f"epochs/{epoch:03d}/servers/B")
     run.write_json("epochs/004/servers/B/variables.json", run.variables(4)["B"] | {"version": "8.0.36"})
-    run.set_aside([4], "it does not count")
+    left_out = run.outcome(4).model_copy(update={"valid": False, "discard_reason": "it does not count"})
+    run.write_json("epochs/004/outcome.json", left_out)
     analysis = analyse(list(run.load_epochs()), run.study(), ended=Stop.ANSWERED)
     run.write_json("analysis.json", analysis)
     view = build_view(run, analysis)

@@ -37,7 +37,6 @@ def whole(tmp_path_factory):
         counted = {"oltp_point_select/1": {"events": 9.0, "seconds": 1.0, "counters": {"status.Questions": 9}}}
         for epoch, arm in product(range(2), "AB"):
             run.write_json(f"epochs/{epoch:03d}/servers/{arm}/counters.json", counted)
-        run.write_json("set-aside.json", {"7": "a reason"})
         choice = SliceChoice(cell="oltp_point_select/1", slice_ns=10, guard_ns=1, reason="short", curve=())
         run.write_json("pilot.json", {choice.cell: choice.model_dump(mode="json")})
         (run.path / "report.html").unlink(missing_ok=True)

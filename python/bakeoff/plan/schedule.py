@@ -43,19 +43,6 @@ def plan_after_pilot(
     return plan.all_free(first.unpaired) if first.unpaired else plan
 
 
-def plan_anew(old: Plan, study: Study, *, seconds_per_cell: float, elapsed_s: float) -> Plan:
-    plan = plan_study(
-        study,
-        overhead_s=old.overhead_s,
-        load_s=elapsed_s,
-        seconds_per_cell=seconds_per_cell,
-        turns=old.turns,
-        builds=old.builds,
-    ).with_slices({cell.name: cell.slices for cell in old.cells})
-    plan = _share_seconds(plan, {cell.name: old.seconds_of(cell.name) for cell in old.cells})
-    return plan.all_free(old.unpaired) if old.unpaired else plan
-
-
 def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
     longer = {}
     for name in cells:

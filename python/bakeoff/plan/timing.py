@@ -8,7 +8,6 @@ from bakeoff.plan.epochs import SliceLength
 
 EPOCHS_MIN = 6  # fewest epochs for a verdict at the target precision
 _SECONDS_MIN = 2.0  # of measuring a cell in an epoch: below it a write cell has no whole block
-LATER_BOUNDS = (5.0, 120.0)  # measuring seconds that the first epochs may choose; above 120 s epochs are few
 _TURN_MIN_S = 4 * 0.055  # two blocks of the shortest slices with guards, two turns an arm in each
 WARM_MIN_S = 2.0  # shortest warm-up of one workload after a start
 _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12  # analysis and report count towards the budget
@@ -64,27 +63,15 @@ def ideal_seconds(
     cells: int,
     bounds: tuple[float, float],
     rate_s: float | None = None,
-    restart_variance: float | None = None,
     precision: float = math.inf,
 ) -> float:
     """Measuring seconds of a cell in an epoch that suit the noise, as far as it is known, whatever the budget.
 
-    After m seconds the variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m), with `overhead_s` o,
-    `cells` C, `rate_s` v (variance of the log ratio within an epoch times seconds) and `restart_variance` sigma_I^2.
-
-    - Nothing known: C m = o, where it is at most twice the least that any m gives.
-    - v known: the m with which the fewest epochs reach the target precision, if restarts differ little.
-    - v and sigma_I^2 known: the least, m = sqrt(o v / (C sigma_I^2)). Source: Kalibera & Jones, Rigorous Benchmarking
-      in Reasonable Time, ISMM 2013 (two levels).
+    With `rate_s`, the variance of the log ratio within an epoch times seconds: those with which the fewest epochs reach
+    the target precision, if restarts differ little. Without: as long as the rest of an epoch takes, where the variance
+    for a given time is at most twice the least (docs/explanation/decisions/how-long-an-epoch.md).
     """
-    if rate_s is None:
-        ideal_s = overhead_s / cells
-    elif restart_variance is None:
-        ideal_s = rate_s / (_EPOCH_SD * precision) ** 2
-    elif restart_variance > 0:
-        ideal_s = math.sqrt(overhead_s * rate_s / (cells * restart_variance))
-    else:
-        ideal_s = math.inf
+    ideal_s = overhead_s / cells if rate_s is None else rate_s / (_EPOCH_SD * precision) ** 2
     return min(max(ideal_s, bounds[0]), bounds[1])
 
 

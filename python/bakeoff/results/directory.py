@@ -132,10 +132,6 @@ class RunDirectory:
     def write_text(self, name: str, text: str) -> None:
         write_atomically(self.path / name, text.encode())
 
-    def set_aside(self, epochs: Iterable[int], reason: str) -> None:
-        """Mark finished epochs as invalid for all arms; the report shows the reason."""
-        self.write_json("set-aside.json", {str(epoch): reason for epoch in epochs})
-
     def epoch(self, number: int, build: int) -> epoch_data.EpochWriter:
         """Begin an epoch. An unfinished attempt is kept as `epochs/NNN.abandoned-K`; stale reports are removed."""
         path = self.path / self._epochs / f"{number:03d}"
@@ -197,11 +193,7 @@ class RunDirectory:
         return sum(not self._has(f"{self._epochs}/{name}/outcome.json") for name in begun)
 
     def outcome(self, epoch: int) -> epoch_data.Outcome:
-        """Return how a finished epoch went; invalid if it was set aside later."""
-        outcome = self._needed(f"{self._epochs}/{epoch:03d}/outcome.json", epoch_data.Outcome)
-        aside = self.read("set-aside.json", dict[str, str]) if self._epochs == _EPOCHS else None
-        reason = (aside or {}).get(str(epoch))
-        return outcome if reason is None else outcome.model_copy(update={"valid": False, "discard_reason": reason})
+        return self._needed(f"{self._epochs}/{epoch:03d}/outcome.json", epoch_data.Outcome)
 
     def load_epoch(self, epoch: int, *, whole: bool = True) -> epoch_data.EpochData:
         """Read one finished epoch; unless `whole`, only its outcome and slices."""

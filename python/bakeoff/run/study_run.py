@@ -14,7 +14,7 @@ from typing import Protocol
 from bakeoff import features
 from bakeoff.errors import BakeoffError, ResultsError, RunInvalid
 from bakeoff.plan import Plan, epoch_draft
-from bakeoff.plan.schedule import first_plan, plan_anew, with_longer_slices
+from bakeoff.plan.schedule import first_plan, with_longer_slices
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import loading_seconds, wall_time
@@ -32,7 +32,7 @@ from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Stop
 from bakeoff.stats.progress import Listener
-from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
+from bakeoff.stats.resolution import PILOT_EPOCHS, noise_card
 from bakeoff.stats.stopping import Decision, Progress, rule_of
 
 # Repeatedly discarded epochs are not bad luck; in a bisection, builds next to a broken one may be broken too.
@@ -189,13 +189,8 @@ class StudyRun:
         return analysis
 
     def _may_begin(self) -> bool:
-        if not self.hosts.free():
-            return False
-        in_flight = len(self._given) - self._finished
-        if self.plan is None or in_flight == 0:  # the first makes the plan
-            return in_flight == 0
-        settled = self._resumed or self._finished >= PILOT_EPOCHS  # the measuring time
-        return settled or len(self._given) < PILOT_EPOCHS
+        is_first_in_flight = self.plan is None and len(self._given) > self._finished  # it makes the plan
+        return self.hosts.free() > 0 and not is_first_in_flight
 
     def _begin_epoch(self, decision: Decision | None) -> None:
         if decision and decision.joins and self.plan:
@@ -285,11 +280,6 @@ class StudyRun:
             slices = Frame.concat(self._pilot)
             note_other_bakeoffs(self.listener)
             self.listener.noise_card(noise_card(estimates, self.study, self.plan, slices=slices))
-            if decision.stop is Stop.RUNNING and not (self._resumed or self.study.question.adds_arms):
-                seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
-                if seconds is not None:
-                    self._restart_with(self.plan, seconds)
-                    return self._decide()
         return decision
 
     def _decide(self) -> Decision:
@@ -326,15 +316,6 @@ class StudyRun:
         for cell in changed:
             length = f"{cell.slices.slice_ns / 1e6:.0f} ms"
             self.listener.note(f"{cell.name}: slices of {length} from now on; shorter ones disturb each other")
-
-    def _restart_with(self, old: Plan, seconds: float) -> None:
-        """Change the measuring time after the pilot and leave its epochs out: an estimate has one measuring time."""
-        self.plan = plan_anew(old, self.study, seconds_per_cell=seconds, elapsed_s=self._elapsed_s())
-        reason = f"pilot: the measuring time was changed from {old.seconds_per_cell:.0f} s to {seconds:.0f} s after it"
-        self.run_directory.set_aside((each.epoch for each in self._estimates), reason)
-        self.run_directory.write_json("plan.json", self.plan)
-        self._estimates = []
-        self.listener.note(reason)
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self.begin

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean
 
 from bakeoff.plan import EPOCHS_MIN, Plan, ideal_seconds
-from bakeoff.plan.timing import LATER_BOUNDS, LONG_S, least_seconds
+from bakeoff.plan.timing import LONG_S, least_seconds
 from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement, Study
 from bakeoff.stats import interval as iv
@@ -18,12 +18,10 @@ from bakeoff.stats.model import Frozen
 from bakeoff.stats.stopping import target
 
 MINUTES = (5, 10, 30)  # minutes from the start of the run for which the noise card forecasts the half-width
-PILOT_EPOCHS = 3  # epochs after which the noise card is shown and the measuring seconds may change, once
-CHANGE_FACTOR = 2.0  # least factor by which measuring seconds change after the pilot: its epochs are lost then
+PILOT_EPOCHS = 3  # epochs after which the noise card is shown
 TARGETS = (0.05, 0.02, 0.01, 0.005, 0.003)  # half-widths (log ratio) for which the resolution of a machine is forecast
 OUT_OF_REACH_S = 3600.0  # A half-width that takes longer than this is reported as out of reach
 
-_GAIN = 0.8  # three epochs give only a rough spread, so a smaller gain may be chance
 _WORST = 0.90  # probability that the true spread is below the one behind `TimeNeeded.at_worst_s`
 
 
@@ -96,57 +94,11 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
     )
 
 
-def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, elapsed_s: float) -> float | None:
-    """Return the measuring seconds of a cell to change to after the pilot; None to keep them, and the pilot's epochs.
-
-    They change only if the optimum differs by more than a factor of 2, the fewest epochs for a verdict still fit into
-    the budget, and starting again is expected to reach the target in four fifths of the time.
-    """
-    best = _best_seconds(history, plan) if len(history) >= PILOT_EPOCHS else None
-    if best is None or any(cell.fixed_work for cell in plan.cells):
-        return None
-    rest_s, cells = plan.budget_s - elapsed_s, len(plan.cells)
-    seconds = min(best, (rest_s / EPOCHS_MIN - plan.overhead_s) / cells)
-    if seconds <= 0 or 1 / CHANGE_FACTOR <= seconds / plan.seconds_per_cell <= CHANGE_FACTOR:
-        return None
-    going_on, anew = 0.0, 0.0
-    for pairs in by_comparison(history).values():
-        sd_restart, sd_within = components(pairs)
-        if sd_restart is None or sd_within is None:
-            return None
-        # An arm is measured for a fixed part of the cell's seconds: its variance falls as these grow.
-        now = math.hypot(sd_restart, sd_within)
-        then = math.sqrt(sd_restart**2 + sd_within**2 * plan.seconds_per_cell / seconds)
-        wanted = target(study.question, study.precision, fmean(pair.value for pair in pairs))
-        going_on = max(going_on, (iv.epochs_needed(now, wanted) - len(history)) * plan.epoch_s)
-        anew = max(anew, iv.epochs_needed(then, wanted) * (plan.overhead_s + cells * seconds))
-    return seconds if anew < _GAIN * min(going_on, rest_s) else None
-
-
 def steal_share(slices: Frame) -> float | None:
     fields = [f"host_{name}_ns" for name in ("user", "system", "iowait", "steal", "idle")]
     sums = {name: int(slices.get(name, 0).sum()) for name in fields}
     total = sum(sums.values())
     return sums["host_steal_ns"] / total if total > 0 else None
-
-
-def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None:
-    rates, restarts = [], []
-    for (cell, _), pairs in by_comparison(history).items():
-        sd_restart, sd_within = components(pairs)
-        if sd_restart is None or sd_within is None:
-            continue
-        rates.append(sd_within**2 * plan.seconds_of(cell))
-        restarts.append(sd_restart**2)
-    if not rates or plan.overhead_s <= 0:
-        return None
-    return ideal_seconds(
-        overhead_s=plan.overhead_s,
-        cells=len(plan.cells),
-        bounds=LATER_BOUNDS,
-        rate_s=fmean(rates),
-        restart_variance=fmean(restarts),
-    )
 
 
 class TimeNeeded(Frozen):
@@ -164,7 +116,7 @@ class Resolution(Frozen):
     sd_restart: float  # standard deviation of D_e that longer measuring would not remove; log ratio
     sd_within: float  # the rest of it, at `measured_s` seconds
     overhead_s: float  # unmeasured seconds of an epoch
-    measured_s: float  # seconds of a cell and epoch before a run's own pilot says better
+    measured_s: float  # seconds of a cell and epoch
     forecast: tuple[TimeNeeded, ...]  # by half-width, the widest first
 
 
