@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 from scipy import stats as scipy_stats
 
-from bakeoff.plan import Plan, plan_study
+from bakeoff.plan import Plan, epoch_draft, plan_study
 from bakeoff.results import SLICE_SCHEMA, FileSystem, Host, Manifest, Outcome, RunDirectory, decode_histogram
 from bakeoff.results.frame import Frame
 from bakeoff.spec import Arm, Data, Study, Workload, control_of, parse_server
@@ -278,7 +278,7 @@ def _write_epoch(
     reason: str,
     host: str,
 ) -> None:
-    draft = plan.epochs[epoch % len(plan.epochs)]
+    draft = epoch_draft(plan, study, epoch)
     build = epoch % study.builds
     writer = run.epoch(epoch, build)
     arms = tuple(arm.name for arm in study.arms)

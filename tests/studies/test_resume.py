@@ -15,6 +15,7 @@ from bakeoff.cli import main
 from bakeoff.cli import run as run_command
 from bakeoff.errors import HostError, ResultsError
 from bakeoff.plan import plan_study
+from bakeoff.plan.epochs import seed_for
 from bakeoff.plan.factorial import make_study
 from bakeoff.results import Outcome, RunDirectory, open_run
 from bakeoff.run.arms import ArmSetup
@@ -134,7 +135,7 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell, capsys):
     assert [point.epoch for point in comparison.points] == list(after)
     assert analysis.epochs_used == len(after)
     assert (path / "epochs" / "001.abandoned-1").is_dir()
-    assert run.outcome(1).seeds == {**run.outcome(1).seeds, "order": plan["epochs"][1]["seeds"]["order"]}
+    assert run.outcome(1).seeds == {**run.outcome(1).seeds, "order": seed_for(run.study().seed, "order", 1)}
 
 
 @pytest.mark.server

@@ -95,7 +95,6 @@ class Plan(Frozen):
     fits: bool
     budget_needed_s: float  # smallest budget with a verdict
     unpaired: str = ""  # why the connections run free although pairing was wanted
-    epochs: tuple[EpochDraft, ...]  # first drafts, as declared before measuring; later ones follow by the same rule
 
     def with_arms(self, names: Iterable[str]) -> "Plan":
         return self.model_copy(update={"arms": tuple(names)})

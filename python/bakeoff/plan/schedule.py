@@ -11,7 +11,6 @@ from bakeoff.spec import Placement, Study, Workload
 
 _NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` that keep connections
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
-_DRAFTS_MAX = 200  # a budget of days has millions of epochs
 _PADDING_MAX_BYTES = 4096  # one page, so that the stack can start at every aligned address in it
 _STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
 
@@ -88,14 +87,12 @@ def plan_study(
         fits=fitting >= timing.EPOCHS_MIN,
         budget_needed_s=timing.smallest_budget_s(load_s=load_s, overhead_s=overhead_s, cells=count, turns=turns),
         unpaired="client and servers are on different hosts" if study.client else "",
-        epochs=(),
     )
     if pilots is not None:
         plan = plan.with_slices({cell: pilot.slices for cell, pilot in pilots.items()})
         noise = {cell: pilot.variance_rate_s for cell, pilot in pilots.items()}
         plan = _share_seconds(plan, {cell.name: noise.get(cell.name) for cell in plan.cells})
-    drafts = range(min(max(fitting, timing.EPOCHS_MIN), _DRAFTS_MAX))
-    return plan.model_copy(update={"epochs": tuple(epoch_draft(plan, study, epoch) for epoch in drafts)})
+    return plan
 
 
 def _ideal_seconds(study: Study, cells: int, overhead_s: float, turns: int, pilots: Mapping[str, CellPilot]) -> float:
