@@ -12,7 +12,9 @@ from bakeoff.stats.model import Analysis
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-DATA = ("--tables", "1", "--table-size", "20000", "--threads", "4", "--warm-up", "1s")
+DATA = ("--tables", "1", "--table-size", "20000", "--threads", "4", "--warm-up", "1s", "--no-explain")
+# Runs whose arms are explained whatever the verdict.
+SHORT = ("--budget", "20s", "--no-verdict")
 
 
 def duel(shell, *arguments):
@@ -42,9 +44,9 @@ def read(run, kind, document, model):
 def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
     run = duel(
         shell, server, f"{server},innodb_flush_log_at_trx_commit=0",
-        "--workload", "oltp_update_non_index", "--budget", "100s", "--no-explain",
+        "--workload", "oltp_update_non_index", *SHORT,
     )  # fmt: skip
-    explain(shell, run, "150s")
+    explain(shell, run, "100s")
     found = wait_differences(
         read(run, "waits", WAITS_DOCUMENT, CellWaits),
         cell="oltp_update_non_index/4", baseline="A", contender="B", event_ns=400_000,
@@ -62,7 +64,7 @@ def test_a_commit_that_syncs_keeps_statements_off_the_cpu_for_the_redo_log(shell
         pytest.skip(reason)
     run = duel(
         shell, f"{server},innodb_flush_log_at_trx_commit=2", f"{server},innodb_flush_log_at_trx_commit=1",
-        "--workload", "oltp_update_non_index", "--budget", "60s", "--no-explain", "--no-verdict",
+        "--workload", "oltp_update_non_index", *SHORT,
     )  # fmt: skip
     explain(shell, run, "200s")
     (found,) = Explained(Context(run, run.read("analysis.json", Analysis))).pauses.values()
@@ -87,10 +89,10 @@ threads: [4]
 tables: 1
 table_size: 5000
 warm_up: 1s
-budget: 90s
+budget: 20s
 """
     )
-    ran = shell.run("run", str(study), "--no-explain", "--quiet", limit_s=600)
+    ran = shell.run("run", str(study), "--no-explain", "--no-verdict", "--no-explain", "--quiet", limit_s=600)
     assert ran.code == 0, ran
     run = open_run(shell.runs[-1])
     explain(shell, run, "40s")
@@ -121,6 +123,6 @@ def test_the_option_that_explains_the_difference_is_found_among_innocent_ones(sh
         "eq_range_index_dive_limit",
     )  # fmt: skip
     mine, theirs = (",".join(["mysql:5.7.22", *(f"{name}={value}" for name in names)]) for value in "12")
-    run = duel(shell, mine, theirs, "--workload", "oltp_update_non_index", "--budget", "100s", "--no-explain")
+    run = duel(shell, mine, theirs, "--workload", "oltp_update_non_index", "--budget", "100s")
     assert attributed(shell, run) == (5, ["innodb_flush_log_at_trx_commit"])
     assert "explains the difference" in report_of(shell, run)
