@@ -33,12 +33,6 @@ MAX_SLOWDOWN = 0.02
 _WORKLOADS = ("oltp_point_select", "oltp_read_only", "oltp_read_write")
 
 
-@dataclass(frozen=True)
-class GateRun:
-    answer: Answer
-    wall_s: float
-
-
 def gate_study(*, cells: int, budget_s: float = 600.0) -> Study:
     workloads = tuple(Workload(script=script) for script in _WORKLOADS[:cells])
     return as_gate(simulated_study(budget_s=budget_s).model_copy(update={"workloads": workloads}), MAX_SLOWDOWN)
@@ -54,7 +48,7 @@ def gate_plan(study: Study, recorded: RecordedEpochs) -> Plan:
 
 def run_gate(
     rng: np.random.Generator, study: Study, plan: Plan, noise: NDArray[np.float64], truths: Sequence[float]
-) -> GateRun:
+) -> Answer:
     """Draw epochs until the stopping rule ends the run. `truths` holds the log ratio of each cell."""
     truth = dict(zip((cell.name for cell in plan.cells), truths, strict=True))
     history: list[EpochEstimates] = []
@@ -70,8 +64,7 @@ def run_gate(
         settled, stop = decision.settled, decision.stop
     samples = gate_samples(history, study, plan, ended=stop)
     found = answers(samples, limit=study.question.reference, family=len(plan.cells))
-    whole = Answer.FAIL if Answer.FAIL in found else Answer.PASS if set(found) == {Answer.PASS} else Answer.UNCLEAR
-    return GateRun(whole, elapsed_s + report_seconds(len(plan.cells)))
+    return Answer.FAIL if Answer.FAIL in found else Answer.PASS if set(found) == {Answer.PASS} else Answer.UNCLEAR
 
 
 def gate_samples(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, ended: Stop) -> list[Sample]:
@@ -110,8 +103,8 @@ def rates(seed: int, *, runs: int, cells: int, slow_cells: int, slowdown_percent
     truths = np.where(np.arange(cells) < slow_cells, truth, 0.0)
     rng = np.random.default_rng((seed, cells, slow_cells, round(10 * slowdown_percent)))
     found = [run_gate(rng, study, plan, recorded.values, truths.tolist()) for _ in range(runs)]
-    counts = Counter(run.answer for run in found)
-    wrong = sum(is_wrong(run.answer, slowdown_percent) for run in found)
+    counts = Counter(found)
+    wrong = sum(is_wrong(answer, slowdown_percent) for answer in found)
     what = f"wrong answers of {cells} cells, {slow_cells} slower by {slowdown_percent:g} %:"
     shares = {answer: counts[answer] / runs for answer in Answer}
     return GateRates(shares, Count(what, wrong, runs, at_most=0.05))

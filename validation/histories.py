@@ -92,28 +92,20 @@ def places_found(histories: Sequence[Sequence[Track]]) -> list[list[list[int]]]:
     ]
 
 
-@dataclass(frozen=True)
-class Found:
-    """Shares of the histories of one kind.
+def judge(kind: Kind, places: Sequence[Sequence[Sequence[int]]]) -> tuple[float, float]:
+    """Compare the places found, by history and series, with the truth.
 
-    Attributes:
-        any_false: those with a change more than a point away from every true one, in any series.
-        right: those in which every true change was found within a point.
+    Returns:
+        Share of the histories with a change more than a point away from every true one, in any series, and share of
+        those in which every true change was found within a point.
     """
-
-    any_false: float
-    right: float
-
-
-def judge(kind: Kind, places: Sequence[Sequence[Sequence[int]]]) -> Found:
-    """Compare the places found, by history and series, with the truth."""
     true = [at for at, _ in kind.steps]
     wrong = right = 0
     for history in places:
         first, *others = history
         wrong += any(others) or any(min((abs(at - each) for each in true), default=math.inf) > 1 for at in first)
         right += all(any(abs(at - each) <= 1 for at in first) for each in true)
-    return Found(wrong / len(places), right / len(places))
+    return wrong / len(places), right / len(places)
 
 
 @HISTORY_CHECKS.add("G22", "false changes in stationary histories <= 5 %; true ones found within a run >= 85 %")
@@ -121,9 +113,9 @@ def changes(setting: Setting, scale: float = 1.0) -> Finding:
     """Change points in simulated histories."""
     runs, counts = scaled(40, scale), []
     for kind in KINDS:
-        found = judge(kind, places_found(simulate(kind, seed=setting.seed, runs=runs)))
+        wrong, right = judge(kind, places_found(simulate(kind, seed=setting.seed, runs=runs)))
         if kind.steps:
-            counts.append(Count(f"{kind.name}:", round(found.right * runs), runs, at_least=0.85))
+            counts.append(Count(f"{kind.name}:", round(right * runs), runs, at_least=0.85))
         else:
-            counts.append(Count(f"{kind.name}:", round(found.any_false * runs), runs, at_most=0.05))
+            counts.append(Count(f"{kind.name}:", round(wrong * runs), runs, at_most=0.05))
     return summarised(counts)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -103,23 +103,14 @@ class End:
         return self.low <= truth <= self.high
 
 
-@dataclass(frozen=True)
-class Batch:
-    machine: EpochSource
-    question: Question
-    method: Method
-    runs: int
-    seed: tuple[int, ...]
-
-
 def complete_runs(
     machine: EpochSource, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
 ) -> list[tuple[End, ...]]:
     """Do many runs in several processes and return the ends of each run's cells."""
     at_once = max(1, _AT_ONCE // question.cells)
     sizes = [min(at_once, runs - begin) for begin in range(0, runs, at_once)]
-    batches = [Batch(machine, question, method, size, (*seed, number)) for number, size in enumerate(sizes)]
-    return [ends for batch in in_parallel(run_batch, batches) for ends in batch]
+    batches = [(size, (*seed, number)) for number, size in enumerate(sizes)]
+    return [ends for batch in in_parallel(partial(run_batch, machine, question, method), batches) for ends in batch]
 
 
 def single_runs(
@@ -138,19 +129,23 @@ class _Unit:
         return [pair.value for pair in self.pairs]
 
 
-def run_batch(batch: Batch) -> list[tuple[End, ...]]:
-    question, method, rng = batch.question, batch.method, np.random.default_rng(batch.seed)
-    units = [_Unit() for _ in range(batch.runs * question.cells)]
+def run_batch(
+    machine: EpochSource, question: Question, method: Method, batch: tuple[int, tuple[int, ...]]
+) -> list[tuple[End, ...]]:
+    """Do a batch of runs, given their number and their seed."""
+    runs, seed = batch
+    rng = np.random.default_rng(seed)
+    units = [_Unit() for _ in range(runs * question.cells)]
     names = [f"run {i}" for i in range(len(units))]
     place = {name: i for i, name in enumerate(names)}
-    levels = batch.machine.levels(rng, len(units))
+    levels = machine.levels(rng, len(units))
     for number in range(question.epochs_max):
         running = [i for i, unit in enumerate(units) if unit.stop is Stop.RUNNING]
         if not running:
             break
         if number and method.restarts:
-            levels = batch.machine.levels(rng, len(units))
-        epoch = batch.machine.epoch(
+            levels = machine.levels(rng, len(units))
+        epoch = machine.epoch(
             rng, number=number, cells=[names[i] for i in running], levels=levels[running], effect=question.effect
         )
         for estimates in method.reduce(epoch):

@@ -13,7 +13,7 @@ from validation.check import Count, Setting, Size, finding
 from validation.histograms import encode_values
 from validation.machines import TRACES, Recorded, Simulated, Traces, recorded_sets, shipped_traces
 from validation.methods import SOUND, one_value_an_epoch
-from validation.replay_runs import Batch, Question, run_batch, single_runs
+from validation.replay_runs import Question, run_batch, single_runs
 from validation.simulation import CONTENDER
 from validation.suite import SuiteRun, run_checks
 
@@ -157,5 +157,5 @@ def test_blocks_taken_for_epochs_are_as_many_as_there_are():
 
 def test_run_batch_keeps_the_order_of_cells():
     machine, question = Simulated("quiet"), Question(cells=3, epochs_max=6)
-    ends = run_batch(Batch(machine, question, SOUND, runs=2, seed=(1,)))
+    ends = run_batch(machine, question, SOUND, (2, (1,)))
     assert [len(run) for run in ends] == [3, 3]
