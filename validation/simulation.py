@@ -318,7 +318,8 @@ def rule(
     )
 
 
-def _running(x: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+def running(x: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Return n, and the mean and standard deviation of the first n values of each run."""
     n = np.arange(1, x.shape[1] + 1)
     mean = np.cumsum(x, axis=1) / n
     sd = np.sqrt(np.maximum(np.cumsum(x**2, axis=1) - n * mean**2, 0) / np.maximum(n - 1, 1))
@@ -327,7 +328,7 @@ def _running(x: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
 
 def peeking(rng: np.random.Generator, *, runs: int, shape: str = "normal", epochs_max: int = 500) -> Count:
     """Count runs in which the live interval ever excludes 'equal', where a watching user would stop."""
-    n, mean, sd = _running(SHAPES[shape](rng, (runs, epochs_max)))
+    n, mean, sd = running(SHAPES[shape](rng, (runs, epochs_max)))
     multiplier = np.array([iv.anytime_multiplier(int(each), iv.ALPHA_LIVE) for each in n])
     with np.errstate(invalid="ignore"):
         excluded = (np.abs(mean) > multiplier * sd / np.sqrt(n)) & np.isfinite(multiplier)
@@ -337,7 +338,7 @@ def peeking(rng: np.random.Generator, *, runs: int, shape: str = "normal", epoch
 
 def naive_peeking(rng: np.random.Generator, *, runs: int, looks: int = 40) -> Count:
     """Negative control: count runs that stopping at p < 0.05 would claim."""
-    n, mean, sd = _running(rng.standard_normal((runs, looks)))
+    n, mean, sd = running(rng.standard_normal((runs, looks)))
     t = np.array([math.inf, *(t_quantile(0.975, int(each) - 1) for each in n[1:])])
     with np.errstate(invalid="ignore"):
         stopped = (np.abs(mean) > t * sd / np.sqrt(n))[:, 2:].any(axis=1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import moments
 from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
-from validation.simulation import SHAPES, Draw, Floats, stopped
+from validation.simulation import SHAPES, Draw, Floats, running, stopped
 
 SIZE_CHECKS = Checks(Size.REPLAY, Size.FULL)
 
@@ -94,10 +94,7 @@ class Runs:
     """Runs to the end of the budget, whose running moments serve every spread and effect."""
 
     def __init__(self, unit: Floats) -> None:
-        self.n = np.arange(1, unit.shape[1] + 1)
-        self._mean = np.cumsum(unit, axis=1) / self.n
-        squares = np.cumsum(unit**2, axis=1) - self.n * self._mean**2
-        self._sd = np.sqrt(np.maximum(squares, 0.0) / np.maximum(self.n - 1, 1))
+        self.n, self._mean, self._sd = running(unit)
         self._h = np.array([iv.precision_half_width(1.0, int(n)) for n in self.n])
 
     def ends(self, spread: float, effect: float, rule: Rule = _DUEL) -> Ends:
