@@ -3,9 +3,11 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from bakeoff.servers.catalog import Catalog, Entry, VersionRange, version_text
+from bakeoff.servers.catalog import Catalog, Entry
 from bakeoff.servers.options import option_facts
+from bakeoff.servers.releases import VersionRange, parse_range, version_text
 from bakeoff.spec.study_file import StudyFile
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
@@ -14,9 +16,21 @@ _NAMES = {"archive": "ARCHIVE", "blackhole": "BLACKHOLE", "aria": "Aria", "seque
 
 
 def servers_table(catalog: Catalog) -> str:
-    """One row a server: name, where from, download, engines, libraries of the host."""
+    """One row a build in a package registry: name, where from, download, engines."""
     rows = [_server_row(entry) for entry in catalog.entries]
-    return _markdown(("server", "source", "download", "engines", "needs"), rows)
+    return _markdown(("server", "source", "download", "engines"), rows)
+
+
+def vendors_table(catalog: Catalog) -> str:
+    """One row a pattern: which releases it covers, where they are, and the names of the files."""
+    rows = []
+    for flavour, vendor in catalog.vendors.items():
+        for names in vendor.files:
+            hosts = dict.fromkeys(str(urlsplit(each).hostname) for each in (*names.addresses, *vendor.addresses))
+            files = "<br>".join(f"`{name}`" for name in (*names.minimal, *names.full))
+            glibc = f" (glibc {', '.join(names.glibc)})" if names.glibc != ("",) else ""
+            rows.append((flavour, _range_text(parse_range(names.versions)), f"{files}{glibc}", "<br>".join(hosts)))
+    return _markdown(("flavour", "versions", "files", "hosts"), rows)
 
 
 def capabilities_table(catalog: Catalog) -> str:
@@ -45,6 +59,7 @@ def servers_page(page: str, catalog: Catalog) -> str:
     """
     for name, text in (
         ("servers", servers_table(catalog)),
+        ("vendors", vendors_table(catalog)),
         ("capabilities", capabilities_table(catalog)),
         ("options", options_table()),
     ):
@@ -57,24 +72,23 @@ def servers_page(page: str, catalog: Catalog) -> str:
 
 
 def _server_row(entry: Entry) -> tuple[str, ...]:
+    assert entry.source
     if entry.source.debian:
         source = f"Debian {entry.source.debian.suite}: {', '.join(f'`{each}`' for each in _shown_packages(entry))}"
     else:
         source = f"{entry.source.kind.replace('maven', 'Maven')} `{getattr(entry.source, entry.source.kind)}`"
     engines = ", ".join((_BASE_ENGINES, *(_NAMES.get(each, each) for each in entry.engines)))
-    libraries = ", ".join(f"`{each}`" for each in entry.libraries) or "nothing"
     moving = " (moving)" if entry.moving else ""
     return (
         f"`{entry.flavour}:{entry.version}`{moving}",
         source,
         f"{entry.download_bytes / 1e6:.0f} MB",
         engines,
-        libraries,
     )
 
 
 def _shown_packages(entry: Entry) -> Iterable[str]:
-    assert entry.source.debian
+    assert entry.source and entry.source.debian
     return (
         each
         for each in (*entry.source.debian.packages, *entry.source.debian.extra)

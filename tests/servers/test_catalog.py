@@ -1,9 +1,12 @@
 """The catalogue: what names mean, what a user may add, what is said when a name means nothing."""
 
+from pathlib import Path
+
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Catalog, parse_range, parse_version
+from bakeoff.servers.catalog import Catalog
+from bakeoff.servers.releases import known_releases, parse_range, parse_version, release_of
 from bakeoff.spec import parse_server
 
 OWN = """
@@ -42,8 +45,86 @@ def no_user_catalog(monkeypatch, tmp_path):
         ("mariadb", "mariadb-11.8.9"),
     ],
 )
-def test_a_prefix_means_the_newest_of_moderate_size(typed, found):
+def test_without_the_vendor_a_prefix_means_the_newest_of_moderate_size_in_a_registry(typed, found):
     assert Catalog.load().resolve(parse_server(typed)).name == found
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("mysql:8.0.15", "mysql-8.0.15"),
+        ("mysql:8.0", "mysql-8.0.44"),
+        ("mysql:5.7", "mysql-5.7.44"),
+        ("mysql:8.4", "mysql-8.4.8"),
+        ("mysql:lts", "mysql-9.7.4"),
+        ("mysql:latest", "mysql-9.7.4"),
+        ("percona", "percona-8.4.4-4"),
+        ("percona:8.4.3", "percona-8.4.3-3"),
+        ("percona:8.4.4-4", "percona-8.4.4-4"),
+        ("percona:8.4.9-9", "percona-8.4.9-9"),
+        ("mariadb:lts", "mariadb-11.8.9"),
+        ("mysql:8.4.19", "mysql-8.4.19"),  # in no list
+        ("mysql:26.7", "mysql-26.7.0"),
+        ("mysql:26.12.1", "mysql-26.12.1"),
+    ],
+)
+def test_with_the_vendor_a_prefix_means_the_newest_known_and_any_release_can_be_named(typed, found):
+    assert Catalog.load().resolve(parse_server(typed), vendor_answers=True).name == found
+
+
+def test_a_release_that_the_vendor_lists_is_known():
+    listed = ("8.4.31", "26.7.1", "3.23.58")  # no pattern covers the last
+    catalog = Catalog.load()
+    assert catalog.resolve(parse_server("mysql:8.4"), more=listed, vendor_answers=True).name == "mysql-8.4.31"
+    assert catalog.resolve(parse_server("mysql"), more=listed, vendor_answers=True).name == "mysql-26.7.1"
+    assert catalog.resolve(parse_server("mysql:lts"), more=listed, vendor_answers=True).name == "mysql-9.7.4"
+
+
+@pytest.mark.parametrize(("typed", "found"), [("mysql", "mysql-9.7.4"), ("mysql:8.0", "mysql-8.0.44")])
+def test_on_arm_only_what_is_made_for_it_is_found(monkeypatch, typed, found):
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    catalog = Catalog.load()
+    assert catalog.resolve(parse_server(typed), vendor_answers=True).name == found
+    with pytest.raises(SpecError, match="names no file for aarch64"):
+        catalog.resolve(parse_server("mysql:5.7"))
+
+
+ADDRESSES = [line.split() for line in Path(__file__).with_name("vendor_addresses.txt").read_text().splitlines()]
+NOT_THE_VENDORS = "https://raw.githubusercontent.com/datacharmer/mysql-docker-minimal/"  # packed anew by dbdeployer
+
+
+def test_the_patterns_give_every_known_address():
+    catalog, missing = Catalog.load(), []
+    for flavour, arch, variant, address in ADDRESSES:
+        release = release_of(address)
+        offered = (
+            catalog.vendor_of(flavour).offered(release.version, full=variant == "full", arch=arch) if release else ()
+        )
+        if not any(address in file.addresses for file in offered):
+            missing.append(address)
+    assert len(ADDRESSES) == 124
+    assert len(missing) == 8
+    assert all(address.startswith(NOT_THE_VENDORS) for address in missing)
+
+
+def test_every_listed_file_is_one_that_the_patterns_name():
+    catalog = Catalog.load()
+    for release in known_releases():
+        offered = [
+            file.name
+            for full in (False, True)
+            for arch in ("x86_64", "aarch64")
+            for file in catalog.vendor_of(release.flavour).offered(release.version, full=full, arch=arch)
+        ]
+        assert release.file in offered if release.file else offered, release
+
+
+def test_builds_for_a_newer_c_library_come_last_or_not_at_all(monkeypatch):
+    vendor = Catalog.load().vendor_of("percona")
+    monkeypatch.setattr("bakeoff.servers.releases.this_glibc", lambda: (2, 28))
+    names = [file.name for file in vendor.offered("8.4.9-9", arch="x86_64")]
+    assert names[0] == "Percona-Server-8.4.9-9-Linux.x86_64.glibc2.28-minimal.tar.gz"
+    assert not any("glibc2.3" in name for name in names)
 
 
 def test_what_is_installed_comes_first_within_the_newest_series():
@@ -59,8 +140,10 @@ def test_what_is_installed_comes_first_within_the_newest_series():
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("mysql:8.4", "mysql:8.0.33"),
-        ("mariadb:10.6", "mariadb:10.5.23"),
+        ("mysql:4.1", "mysql:5.0.96"),
+        ("mysql:8.0.15-debug", "mysql:8.0.15"),
+        ("mariadb:5.1", "mariadb:10.1.23"),
+        ("percona:8.4.99", "second number"),
         ("mysqll:8.0", "mysql"),
         ("maria:10.5", "mariadb"),
     ],
@@ -96,7 +179,7 @@ def test_no_registry_is_named():
     from importlib.resources import files
 
     text = files("bakeoff.servers").joinpath("catalog.toml").read_text()
-    assert "://" not in text
+    assert "://" not in text.partition("# vendor:")[0]
 
 
 def test_the_users_file_adds_and_replaces(tmp_path):
@@ -121,6 +204,9 @@ def test_the_users_file_adds_and_replaces(tmp_path):
         ("format = 1\n[[capability]]\nname = 'x'\nabout = 'y'\nmysql = '8.0'", "capability.0.mysql: "),
         (OWN.replace("[[server]]", "[server]", 1).partition("[[server]]")[0], "server: Input should be"),
         ("format = 1\nserver = ['mysql']", "server.0: Input should be"),
+        (OWN.replace('source = { path = "/opt/percona" }', ""), "server percona-8.0.36 has no source"),
+        ("format = 1\n[vendor.mysql]\naddresses = ['https://x/{fil}']", "may have only the placeholders version"),
+        ("format = 1\n[vendor.mysql]\naddresses = []\nlisted = '('", "vendor.mysql.listed: "),
     ],
 )
 def test_a_bad_file_is_one_line_that_names_file_and_place(tmp_path, text, message):

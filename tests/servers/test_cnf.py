@@ -6,9 +6,9 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.servers import ServerMemory, install, settings_for
-from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.cnf import read_client_group, read_cnf, write_cnf
 from bakeoff.servers.options import Target, option_arguments, translate
+from bakeoff.servers.releases import parse_version
 from bakeoff.spec import Data, Profile, parse_server
 
 MEMORY = ServerMemory(buffer_pool_bytes=128 << 20, redo_bytes=64 << 20)

@@ -8,8 +8,7 @@ import tarfile
 import pytest
 
 from bakeoff.errors import ServerError, SpecError
-from bakeoff.servers import ServerMemory, ServerPool, datadir, fetch, install, installed, remove, settings_for
-from bakeoff.servers.catalog import Catalog
+from bakeoff.servers import ServerMemory, ServerPool, datadir, install, installed, remove, settings_for
 from bakeoff.servers.datadir import clone_template, locked_template
 from bakeoff.servers.install import RECORD, lacking
 from bakeoff.servers.paths import cache_root, locked_if_free, make_open_folder
@@ -37,12 +36,9 @@ def fake_server(root, script):
 VERSION = "echo 'mysqld  Ver 5.7.99 for Linux on x86_64 (MySQL Community Server (GPL))'"
 
 
-def test_apt_sources_without_a_debian_mirror_are_lacking(cache, monkeypatch, tmp_path):
-    monkeypatch.setattr(fetch, "need_client", lambda *_: "")
-    monkeypatch.setattr(fetch, "_own_mirrors", lambda _: ["https://example.org/ubuntu"])
-    entries = [each for each in Catalog.load().entries if each.source.kind == "debian"]
-    (error,) = lacking(each.model_copy(update={"libraries": ()}) for each in entries)
-    assert f"(and {len(entries) - 1} more) comes from Debian, but this machine's apt sources have no" in error.message
+def test_the_libraries_that_most_builds_need_are_looked_for(monkeypatch):
+    monkeypatch.setattr("ctypes.CDLL", lambda name: (_ for _ in ()).throw(OSError(name)))
+    assert [error.message.split()[3] for error in lacking()] == ["libaio.so.1,", "libnuma.so.1,"]
 
 
 def test_a_binary_that_crashes_is_one_line(work):

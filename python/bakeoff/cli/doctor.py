@@ -16,7 +16,7 @@ from bakeoff.errors import ExitCode, HostError, SpecError
 from bakeoff.report import numbers
 from bakeoff.run.machine_check import PROOF_S, TEST_RUN_S, Finding, Proof, Severity, examine, resolve, smallest_budget_s
 from bakeoff.run.machine_check import prove as run_duels
-from bakeoff.servers import Catalog, is_installed
+from bakeoff.servers import is_installed, known_servers
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import parse_server
 from bakeoff.spec.fields import THREADS_MAX, Conditions, Option
@@ -121,7 +121,7 @@ def _prove(findings: list[Finding], server: str | None, seed: int, threads: int,
 
 
 def _newest_here() -> str | None:
-    here = [entry for entry in Catalog.load().entries if is_installed(entry)]
+    here = [entry for entry in known_servers() if is_installed(entry)]
     newest = max(here, key=lambda entry: (entry.flavour == "mysql", entry.numbers), default=None)
     return f"{newest.flavour}:{newest.version}" if newest else None
 

@@ -23,7 +23,7 @@ from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_root
 from bakeoff.run.kept_loads import delete_kept, kept_bytes
-from bakeoff.servers import Catalog, free_cache, is_installed
+from bakeoff.servers import free_cache, how_checked, is_installed, known_servers
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root
 from bakeoff.spec.fields import Argument, Option
 from bakeoff.spec.study_file import read_study, shipped_studies
@@ -49,7 +49,9 @@ def list_things(
     print_list(kind, output, name=name, runs=runs)
 
 
-def print_list(kind: Kind, output: Format, *, name: str | None = None, runs: Path | None = None) -> None:
+def print_list(
+    kind: Kind, output: Format, *, name: str | None = None, runs: Path | None = None, verbose: bool = False
+) -> None:
     if name is not None and kind is not Kind.WORKLOADS:
         raise SpecError(f"list {kind} takes no name.", hint=f"Try `bakeoff list {kind}`.")
     listers = {Kind.STUDIES: _studies, Kind.SERVERS: _servers, Kind.WORKLOADS: _workloads}
@@ -62,9 +64,11 @@ def print_list(kind: Kind, output: Format, *, name: str | None = None, runs: Pat
         return
     if console().is_terminal and kind is Kind.RUNS:
         rows = [_short_run(place, row) for place, row in enumerate(rows)]
+    elif kind is Kind.SERVERS and verbose:
+        rows = [row for row in rows if row["installed"]]
     elif console().is_terminal and kind is Kind.SERVERS:
         rows = [row | {"from": re.sub(r"(debian \w+|\w+).*", r"\1", row["from"])} for row in rows]
-    columns = [column for column in rows[0] if column != "options"]
+    columns = [column for column in rows[0] if column != "options" and (verbose or column != "checked")]
     print_table(columns, [[_cell(row[column]) for column in columns] for row in rows])
 
 
@@ -108,10 +112,11 @@ def _servers() -> list[dict[str, Any]]:
         {
             "name": f"{entry.flavour}:{entry.version}",
             "installed": "yes" if is_installed(entry) else "",
-            "download": format_bytes(entry.download_bytes),
-            "from": str(entry.source),
+            "download": format_bytes(entry.download_bytes) if entry.download_bytes else "",
+            "from": how_checked(entry)[0] or str(entry.source or "vendor"),
+            "checked": how_checked(entry)[1],
         }
-        for entry in Catalog.load().entries
+        for entry in known_servers()
     ]
 
 

@@ -1,6 +1,7 @@
 """`bakeoff server`: install, start and remove servers, without comparing anything."""
 
 import json
+import os
 import signal
 import threading
 from typing import Annotated
@@ -16,6 +17,7 @@ from bakeoff.cli.options import command
 from bakeoff.cli.run import ending_signals
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.servers import find_entry, install, installed, remove, sandbox
+from bakeoff.servers.fetch import NOTICE
 from bakeoff.spec import Profile, parse_server
 from bakeoff.spec.fields import Argument, Option
 from bakeoff.units import format_bytes, visible
@@ -25,22 +27,35 @@ app = Group(help="Install, start and remove servers.")
 Names = Annotated[list[str], Argument("mysql:8.0, mariadb:10.11, path:DIR; see `bakeoff server list`.", "SERVER")]
 
 
-@command("bakeoff server list", into=app, name="list")
-def list_servers(output: FormatOption = Format.TEXT) -> None:
+@command("bakeoff server list", "bakeoff server list -v", into=app, name="list")
+def list_servers(
+    verbose: Annotated[bool, Option("Installed ones only, and how each was checked.", flags="--verbose -v")] = False,
+    output: FormatOption = Format.TEXT,
+) -> None:
     """List the servers that can be had by name, and say which are here."""
-    print_list(Kind.SERVERS, output)
+    print_list(Kind.SERVERS, output, verbose=verbose)
 
 
-@command("bakeoff server install mysql:8.0 mariadb:10.11", into=app, name="install")
-def install_servers(names: Names) -> None:
+@command(
+    "bakeoff server install mysql:8.4 mariadb:11.8", "bakeoff server install mysql:8.4 --full", into=app, name="install"
+)
+def install_servers(
+    names: Names,
+    full: Annotated[bool, Option("The vendor's full tarball, with debug symbols for profiles.")] = False,
+    mirror: Annotated[
+        str | None, Option("Folder of tarballs, or an address that has them.", "PLACE", default="BAKEOFF_MIRROR")
+    ] = None,
+) -> None:
     """Fetch servers and unpack them into the cache.
 
-    A server that is there already is left alone.
+    A server that is there already is left alone. See docs/reference/servers.md for where it comes from.
     """
+    if mirror:
+        os.environ["BAKEOFF_MIRROR"] = mirror
     specs = [parse_server(name) for name in names]
     with _Downloads() as downloads:
         for spec in specs:
-            installation = install(spec, downloads.see)
+            installation = install(spec, downloads.see, full=full)
             downloads.say(f"{installation.name} ({installation.version_text}) is ready: {installation.basedir}")
 
 
@@ -122,6 +137,9 @@ class _Downloads(Progress):
         self._of: dict[str, TaskID] = {}
 
     def see(self, what: str, done: int, total: int | None) -> None:
+        if total == NOTICE:
+            self.say(what)
+            return
         if what not in self._of:
             self._of[what] = self.add_task(what, total=total)
         self.update(self._of[what], completed=done, total=total)

@@ -30,7 +30,7 @@ def request_study(
 
 def _installed(named: Sequence[str]) -> list[str]:
     """List the catalogue's servers that are in the cache and not named, oldest first within a flavour."""
-    from bakeoff.servers import Catalog, is_installed  # importing it takes a tenth of a second
+    from bakeoff.servers import Catalog, is_installed, known_servers  # importing it takes a tenth of a second
 
     catalog = Catalog.load()
     known = set()
@@ -39,7 +39,7 @@ def _installed(named: Sequence[str]) -> list[str]:
             server = parse_server(name)
             if not (server.options or server.cnf_files or server.env):
                 known.add(catalog.resolve(server, is_installed).name)
-    here = [entry for entry in catalog.entries if is_installed(entry) and entry.name not in known]
+    here = [entry for entry in known_servers() if is_installed(entry) and entry.name not in known]
     return [f"{entry.flavour}:{entry.version}" for entry in here]
 
 

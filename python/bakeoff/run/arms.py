@@ -24,6 +24,7 @@ from bakeoff.servers import (
     table_engine,
 )
 from bakeoff.servers.cnf import read_cnf
+from bakeoff.servers.fetch import NOTICE
 from bakeoff.servers.options import Target
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.spec.factors import client_charset, spoken_charset
@@ -91,7 +92,9 @@ def download_reporter(listener: Listener, stop: threading.Event) -> Callable[[st
         nonlocal last_stage
         if stop.is_set():
             raise KeyboardInterrupt
-        if total:
+        if total == NOTICE:
+            listener.note(what)
+        elif total:
             listener.progress(what, done, total, "bytes")
         elif what != last_stage:
             last_stage = what

@@ -143,7 +143,7 @@ def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> in
             entry = find_entry(arm.server)
             check_collations(entry.name, entry.family, entry.numbers, arm.data)  # before it is fetched
             if not is_installed(entry):
-                return entry.download_bytes
+                return entry.download_bytes or None
         elif arm.server.origin is not Origin.PATH:
             return None
         if elsewhere and (arm.server.origin is Origin.PATH or not all(Path(f).is_file() for f in arm.server.cnf_files)):

@@ -28,7 +28,6 @@ from bakeoff.results.manifest import read_fact
 from bakeoff.run.arms import control_groups, free_memory_bytes
 from bakeoff.run.forecast import forecast
 from bakeoff.run.runner import Invocation, run_study
-from bakeoff.servers import Catalog
 from bakeoff.servers.install import lacking
 from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs, require_reachable
 from bakeoff.servers.process import server_identity
@@ -225,7 +224,7 @@ def _programs() -> Iterator[Finding]:
 
 
 def _servers() -> Iterator[Finding]:
-    for error in lacking(Catalog.load().entries):
+    for error in lacking():
         yield _finding("servers", Severity.WARNING, error.message, error.hint)
 
 

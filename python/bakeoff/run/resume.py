@@ -25,9 +25,9 @@ from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.run.kept_loads import dump_digest, kept_bytes
 from bakeoff.run.measuring import resolved
-from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.fetch import sha256_of
 from bakeoff.servers.paths import work_root
+from bakeoff.servers.releases import parse_version
 from bakeoff.spec import Study
 from bakeoff.spec.server_name import is_url
 from bakeoff.stats.model import Analysis, Stop

@@ -3,7 +3,16 @@
 from bakeoff.servers import readiness
 from bakeoff.servers.catalog import Catalog, Entry, Installation
 from bakeoff.servers.client import RemoteServer, Server
-from bakeoff.servers.install import find_entry, free_cache, install, installed, is_installed, remove
+from bakeoff.servers.install import (
+    find_entry,
+    free_cache,
+    how_checked,
+    install,
+    installed,
+    is_installed,
+    known_servers,
+    remove,
+)
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.pool import ServerPool, Snapshot, sandbox
 from bakeoff.servers.profile import ServerMemory, Settings, settings_for, table_engine
@@ -11,6 +20,6 @@ from bakeoff.servers.readiness import Readiness
 
 __all__ = [
     "Catalog", "Entry", "Installation", "Instance", "Readiness", "RemoteServer", "Server", "ServerMemory", "ServerPool",
-    "Settings", "Snapshot", "find_entry", "free_cache", "install", "installed", "is_installed", "readiness", "remove",
-    "sandbox", "settings_for", "table_engine",
+    "Settings", "Snapshot", "find_entry", "free_cache", "how_checked", "install", "installed", "is_installed",
+    "known_servers", "readiness", "remove", "sandbox", "settings_for", "table_engine",
 ]  # fmt: skip

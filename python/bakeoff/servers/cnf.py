@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Version, version_text
 from bakeoff.servers.options import EMPTY_VALUES, Target, file_name, is_password, own_option, whole_name
+from bakeoff.servers.releases import Version, version_text
 from bakeoff.spec.cnf_lines import CnfLine, read_cnf_text
 from bakeoff.spec.server_name import joined, stem, values_of, with_later
 

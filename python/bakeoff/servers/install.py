@@ -7,13 +7,13 @@ with a foreign libc, and the host's libc may be too old for the binary.
 import ctypes
 import hashlib
 import json
-import platform
 import re
 import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,13 @@ from bakeoff.servers.catalog import (
     Packing,
     Source,
     flavour_and_version,
+    is_open,
     options_in_help,
-    parse_version,
-    version_text,
 )
 from bakeoff.servers.datadir import prune
-from bakeoff.servers.fetch import Progress, no_progress, sha256_of
+from bakeoff.servers.fetch import Progress, no_progress, sha256_of, unpack
 from bakeoff.servers.process import Launch, advice, check_libraries, lacks, last_line, run, server_identity
+from bakeoff.servers.releases import parse_version, series_of, version_text
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
@@ -92,7 +92,8 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     )
 
 
-def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
+def install(spec: ServerSpec, progress: Progress = no_progress, *, full: bool = False) -> Installation:
+    """Fetch a server if it is missing and return its binaries; `full` asks for a tarball with debug symbols."""
     if spec.is_running:
         raise SpecError(f"server {spec}: a running server is not installed.", hint="bakeoff only connects to it.")
     if spec.origin is Origin.DOCKER:
@@ -101,7 +102,7 @@ def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
         return _examine(Path(spec.location), "path")
     if spec.origin is Origin.TARBALL:
         return _install_entry(_tarball_entry(spec), progress)
-    return _install_entry(find_entry(spec), progress)
+    return _install_entry(find_entry(spec), progress, full)
 
 
 def installed() -> dict[str, int]:
@@ -111,11 +112,49 @@ def installed() -> dict[str, int]:
 
 
 def find_entry(spec: ServerSpec) -> Entry:
-    return Catalog.load().resolve(spec, is_installed)
+    """Find a server by name. If that leaves the release open and none is here, ask the vendor for its newest."""
+    catalog = Catalog.load()
+    mirrored = fetch.mirrored_releases(spec.flavour)
+
+    def is_here(entry: Entry) -> bool:
+        return is_installed(entry) or entry.version in mirrored
+
+    entry = catalog.resolve(spec, is_here, mirrored)
+    if not is_open(spec.version) or is_here(entry) or entry.own:
+        return entry
+    listed = fetch.listed_releases(spec.flavour, catalog.vendor_of(spec.flavour), series_of(entry.version))
+    return catalog.resolve(spec, is_here, (*mirrored, *(listed or ())), vendor_answers=listed is not None)
 
 
-def is_installed(entry: Entry) -> bool:
-    return _recorded(paths.cache_root() / "servers" / entry.name, str(entry.source)) is not None
+def known_servers() -> list[Entry]:
+    """Return every server that can be had by name, and those that are here without being listed."""
+    catalog, here = Catalog.load(), [name.partition("-") for name in installed()]
+    flavours = dict.fromkeys([*catalog.vendors, *(entry.flavour for entry in catalog.entries)])
+    return [
+        entry
+        for flavour in flavours
+        for entry in catalog.known(flavour, [version for name, _, version in here if name == flavour])
+    ]
+
+
+def is_installed(entry: Entry, *, full: bool = False) -> bool:
+    return _record_of(entry, full) is not None
+
+
+def how_checked(entry: Entry) -> tuple[str, str]:
+    """Return where an installed server came from, and how its download was checked."""
+    record = _record_of(entry) or {}
+    return record.get("source", ""), record.get("checked", "")
+
+
+def _record_of(entry: Entry, full: bool = False) -> dict[str, Any] | None:
+    record = _recorded(paths.cache_root() / "servers" / entry.name, str(entry.source) if entry.own else "")
+    is_full = (
+        record is not None
+        and record["source"].startswith(("vendor ", "mirror "))
+        and "-minimal" not in record["source"]
+    )
+    return record if is_full or not full else None
 
 
 def remove(name: str) -> int:
@@ -156,58 +195,49 @@ def free_cache(*, servers: bool) -> None:
                 shutil.rmtree(rest, ignore_errors=True)
 
 
-def _install_entry(entry: Entry, progress: Progress) -> Installation:
-    if entry.source.path:
+def _install_entry(entry: Entry, progress: Progress, full: bool = False) -> Installation:
+    if entry.source and entry.source.path:
         return _examine(Path(entry.source.path), entry.name)
-    if entry.source.kind not in ("tarball", "url") and platform.machine() not in ("x86_64", "AMD64"):
-        raise HostError(
-            f"server {entry.name} is built for x86-64, but this machine is {platform.machine()}.",
-            hint="Use your own: path:DIR.",
-        )
     home = paths.cache_root() / "servers" / entry.name
-    source = str(entry.source)
     paths.remove_unfinished(home.parent)
     with paths.locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff to fetch {entry.name}", 0, 0)):
-        record = _recorded(home, source)
-        if record is None:
-            _fetch_and_unpack(entry, home, progress)
-        record = _recorded(home, source)
+        if not is_installed(entry, full=full):
+            _fetch_and_unpack(entry, home, progress, full)
+        record = _record_of(entry)
         assert record is not None
         paths.share(_in_use(home))
-    options = frozenset(record["known_options"])
-    return _installation(detect(home.resolve()), record["flavour"], record["version_text"], record["sha256"], options)
+    options = frozenset(record.get("known_options", ()))
+    found = _installation(detect(home.resolve()), record["flavour"], record["version_text"], record["sha256"], options)
+    return replace(found, provenance=f"{record['source']}: {record['checked']}" if record.get("checked") else "")
 
 
-def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
+def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress, full: bool) -> None:
+    downloads = paths.make_open_folder(paths.cache_root() / "downloads" / entry.name)  # an interrupted one is resumed
     with paths.unfinished(home.parent, entry.name) as scratch:
         tree = scratch / "tree"
         tree.mkdir()
-        debian = entry.source.debian
-        if debian:
-            files = fetch.fetch_packages(entry.name, debian, scratch, entry.download_bytes, progress)
-        else:
-            downloads = scratch / "download"
-            downloads.mkdir()
-            files = [fetch.fetch(entry, downloads, progress)]
-        hashes = {file.name: sha256_of(file) for file in files}
+        vendor = Catalog.load().vendor_of(entry.flavour)
+        fetched = fetch.fetch(entry, downloads, progress, vendor=vendor, full=full)
+        hashes = {file.name: sha256_of(file) for file in fetched.files}
         progress(f"unpacking {entry.name}", 0, 0)
-        if debian:
-            fetch.unpack_packages(files, tree)
+        if fetched.packing == "debs":
+            unpack.unpack_packages(fetched.files, tree)
         else:
-            fetch.unpack(entry.packing, files[0], tree)
+            unpack.unpack(fetched.packing, fetched.files[0], tree)
         if home.exists():  # from another source, or incomplete
             _remove_unused(home)
         tree.rename(home)  # examined in place, because layouts hold absolute paths; it is incomplete without a record
         try:
-            _write_record(entry, home, hashes)
+            _write_record(entry, home, fetched, hashes)
         except BakeoffError as problem:
             shutil.rmtree(home, ignore_errors=True)
             if isinstance(problem, SpecError):  # it names the removed folder
-                raise SpecError(f"server {entry.source}: no complete MySQL or MariaDB server inside.") from None
+                raise SpecError(f"server {fetched.source}: no complete MySQL or MariaDB server inside.") from None
             raise
+    shutil.rmtree(downloads, ignore_errors=True)
 
 
-def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
+def _write_record(entry: Entry, home: Path, fetched: fetch.Fetched, hashes: dict[str, str]) -> None:
     found = _examine(home.resolve(), entry.name)
     if not _as_promised(entry, found):
         series = version_text(found.version[:2])
@@ -217,7 +247,8 @@ def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
         )
     record = {
         "format": RECORD_FORMAT,
-        "source": str(entry.source),
+        "source": fetched.source,
+        "checked": fetched.checked,
         "files": hashes,
         "flavour": found.flavour,
         "version_text": found.version_text,
@@ -267,7 +298,7 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
         key = sha256_of(file)[:16]
         source = Source(tarball=str(file))
     packing: Packing = "zip" if where.endswith(".zip") else "tarball"
-    return Entry(name=f"tarball-{key}", flavour="mysql", version="0", source=source, packing=packing)
+    return Entry(name=f"tarball-{key}", flavour="mysql", version="0", source=source, packing=packing, own=True)
 
 
 def _examine(path: Path, asked_for: str) -> Installation:
@@ -316,28 +347,10 @@ def _ask(layout: Layout, *arguments: str, **env: str) -> subprocess.CompletedPro
         return run(Launch(argv, env, identity), cwd=datadir, log=temporary / "answer", limit_s=60)
 
 
-def lacking(entries: Iterable[Entry]) -> Iterator[HostError]:
-    """Yield errors for missing libraries of servers, and for missing clients and mirrors to fetch them."""
-    users: dict[str, list[str]] = {}
-    fetched: dict[str, list[str]] = {}
-    for entry in entries:
-        for library in entry.libraries:
-            users.setdefault(library, []).append(entry.name)
-        if not is_installed(entry):
-            fetched.setdefault(entry.source.kind, []).append(entry.name)
-    for library, names in users.items():
+def lacking() -> Iterator[HostError]:
+    """Yield an error for each library that many builds need and this machine lacks."""
+    for library in ("libaio.so.1", "libnuma.so.1"):
         try:
             ctypes.CDLL(library)
         except OSError:
-            yield lacks(_first_of(names), library)
-    for kind, names in fetched.items():
-        try:
-            fetch.need_client(kind, _first_of(names))
-            if kind == "debian":
-                fetch.debian_mirrors(_first_of(names))
-        except HostError as error:
-            yield error
-
-
-def _first_of(names: list[str]) -> str:
-    return names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else "")
+            yield lacks("most servers", library)

@@ -14,7 +14,8 @@ from importlib.resources import files
 from types import MappingProxyType
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Installation, Version, VersionRange, parse_range, version_text
+from bakeoff.servers.catalog import Installation
+from bakeoff.servers.releases import Version, VersionRange, parse_range, version_text
 from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
 from bakeoff.spec.server_name import REPEATED, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes

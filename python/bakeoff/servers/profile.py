@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path, PurePath
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.servers.catalog import Catalog, Installation, Version
+from bakeoff.servers.catalog import Catalog, Installation
 from bakeoff.servers.client import Server
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import (
@@ -32,6 +32,7 @@ from bakeoff.servers.options import (
     whole_number,
     without_redo_files,
 )
+from bakeoff.servers.releases import Version
 from bakeoff.spec import Data, Profile, ServerSpec
 from bakeoff.spec.server_name import REPEATED, is_limit, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes

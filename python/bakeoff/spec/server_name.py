@@ -88,6 +88,7 @@ _OPTIONS = tomllib.loads(files("bakeoff.spec").joinpath("settings.toml").read_te
 REPEATED: frozenset[str] = frozenset(_OPTIONS["repeated"])
 """Options that may be given several times with one value each; bakeoff joins the values with line ends."""
 _COLLECTED: dict[str, str] = dict.fromkeys(REPEATED, "\n") | _OPTIONS["collected"]
+_VERSION = r"lts|latest|[0-9][0-9A-Za-z.+-]*"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 # Prefixes of an option that are not part of its variable's name.
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
@@ -242,7 +243,7 @@ def _parse_head(head: str, text: str) -> ServerSpec:
         if not location:
             raise SpecError(f"server {_shown(text)}: nothing after {kind}:.", hint=f"Write {kind}:NAME.")
         return ServerSpec(origin=Origin(kind), location=location)
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", kind) or (colon and not re.fullmatch(r"[0-9][0-9A-Za-z.+-]*", location)):
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", kind) or (colon and not re.fullmatch(_VERSION, location)):
         raise SpecError(
             f"server {_shown(text)} is not understood.",
             hint="Write FLAVOUR:VERSION (mysql:8.0), path:DIR, tarball:FILE or mysql://user@host/.",
