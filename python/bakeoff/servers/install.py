@@ -29,10 +29,10 @@ from bakeoff.servers.catalog import (
     Source,
     flavour_and_version,
     is_open,
-    options_in_help,
 )
 from bakeoff.servers.datadir import prune
 from bakeoff.servers.fetch import Progress, no_progress, sha256_of, unpack
+from bakeoff.servers.options import known_options
 from bakeoff.servers.process import Launch, advice, check_libraries, lacks, last_line, run, server_identity
 from bakeoff.servers.releases import parse_version, series_of, version_text
 from bakeoff.spec import Origin, ServerSpec
@@ -206,8 +206,7 @@ def _install_entry(entry: Entry, progress: Progress, full: bool = False) -> Inst
         record = _record_of(entry)
         assert record is not None
         paths.share(_in_use(home))
-    options = frozenset(record.get("known_options", ()))
-    found = _installation(detect(home.resolve()), record["flavour"], record["version_text"], record["sha256"], options)
+    found = _installation(detect(home.resolve()), record["flavour"], record["version_text"], record["sha256"])
     return replace(found, provenance=f"{record['source']}: {record['checked']}" if record.get("checked") else "")
 
 
@@ -253,7 +252,6 @@ def _write_record(entry: Entry, home: Path, fetched: fetch.Fetched, hashes: dict
         "flavour": found.flavour,
         "version_text": found.version_text,
         "sha256": found.sha256,
-        "known_options": sorted(found.known_options),
     }
     write_atomically(home / RECORD, f"{json.dumps(record, indent=1)}\n".encode())
 
@@ -315,11 +313,11 @@ def _examine(path: Path, asked_for: str) -> Installation:
         why = f"does not run (status {answer.returncode}): {last_line(said)}"
         raise ServerError(f"server {asked_for}: {layout.daemon} {why}", hint=advice(said, layout.basedir))
     flavour, text = flavour_and_version(answer.stdout)
-    options = options_in_help(_ask(layout, *layout.base_options, "--verbose", "--help").stdout)
-    return _installation(layout, flavour, text, sha256_of(layout.daemon), options)
+    return _installation(layout, flavour, text, sha256_of(layout.daemon))
 
 
-def _installation(layout: Layout, flavour: str, text: str, sha256: str, options: frozenset[str]) -> Installation:
+def _installation(layout: Layout, flavour: str, text: str, sha256: str) -> Installation:
+    options = known_options(text, sha256, lambda: _ask(layout, *layout.base_options, "--verbose", "--help").stdout)
     engines = {"innodb", "myisam", "memory", "csv"}
     if layout.plugin_dir and (layout.plugin_dir / "ha_rocksdb.so").exists():
         engines.add("rocksdb")

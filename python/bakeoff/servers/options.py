@@ -5,8 +5,9 @@ An option is passed on, or replaced or left out with a note for the report. If o
 """
 
 import difflib
+import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,8 +15,10 @@ from importlib.resources import files
 from types import MappingProxyType
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Installation
-from bakeoff.servers.releases import Version, VersionRange, parse_range, version_text
+from bakeoff.files import write_atomically
+from bakeoff.servers.catalog import Installation, options_in_help
+from bakeoff.servers.paths import cache_root, make_open_folder
+from bakeoff.servers.releases import Version, VersionRange, parse_range, parse_version, version_text
 from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
 from bakeoff.spec.server_name import REPEATED, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes
@@ -45,6 +48,19 @@ class Target:
 
     def mysql_from(self, *version: int) -> bool:
         return self.family == "mysql" and self.version >= version
+
+
+def known_options(version: str, sha256: str, ask_help: Callable[[], str]) -> frozenset[str]:
+    """Return the options in a binary's `--verbose --help`, which is asked once and kept in the cache."""
+    folder = make_open_folder(cache_root() / "options")
+    file = folder / f"{version_text(parse_version(version))}-{sha256}.json"
+    try:
+        return frozenset(json.loads(file.read_bytes()))
+    except (OSError, ValueError):
+        found = options_in_help(ask_help())
+    if found:
+        write_atomically(file, json.dumps(sorted(found)).encode())
+    return found
 
 
 @dataclass

@@ -112,6 +112,11 @@ def settings_for(
         options["event_scheduler"] = "OFF"  # the events of a dump must not run beside the load
     options |= _for_barracuda(target, data)
     user, notes = _for_own_cache(translated.options, engine)
+    # The options of plugins are not in the help.
+    unknown = [name for name in options if not (understands(target, stem(name)) or name.startswith(_ROCKSDB))]
+    notes += [
+        f"{option_text(name, options.pop(name))} was left out: {target.name} has no such option" for name in unknown
+    ]
     options = _override(options, user)
     others = options.get("plugin_load_add", "")
     if engine == _ROCKSDB and "ha_rocksdb" not in others:  # the user's value replaced ours
