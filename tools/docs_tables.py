@@ -12,6 +12,7 @@ from bakeoff.spec.study_file import StudyFile
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
 _BASE_ENGINES = "InnoDB, MyISAM"
+_FLAVOURS = (("mysql", "mysql"), ("percona", "mysql"), ("mariadb", "mariadb"))  # with those whose ranges they share
 _NAMES = {"archive": "ARCHIVE", "blackhole": "BLACKHOLE", "aria": "Aria", "sequence": "SEQUENCE", "rocksdb": "MyRocks"}
 
 
@@ -45,10 +46,14 @@ def capabilities_table(catalog: Catalog) -> str:
 def options_table() -> str:
     """One row an option that not every version obeys."""
     rows = [
-        (f"`{fact.name}`", _range_text(fact.obeyed["mysql"]), _range_text(fact.obeyed["mariadb"]), fact.reason)
-        for fact in option_facts().values()
+        (
+            f"`{name}`" + (" ¹" if "source" in row else ""),
+            *(_range_text(parse_range(row.get(own, row.get(family)))) for own, family in _FLAVOURS),
+            row["reason"],
+        )
+        for name, row in option_facts().items()
     ]
-    return _markdown(("option", "MySQL", "MariaDB", "elsewhere"), rows)
+    return _markdown(("option", "MySQL", "Percona Server", "MariaDB", "elsewhere"), rows)
 
 
 def servers_page(page: str, catalog: Catalog) -> str:

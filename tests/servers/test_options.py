@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bakeoff.errors import SpecError
+from bakeoff.servers.catalog import family_of
 from bakeoff.servers.cnf import read_cnf, write_cnf
-from bakeoff.servers.options import Target, redo_options, translate
+from bakeoff.servers.options import Target, option_facts, redo_options, translate
 from bakeoff.servers.profile import ignored_options, same_value
+from bakeoff.servers.releases import parse_range
 from bakeoff.spec.server_name import stem, with_later
 
 MYSQL = ["5.5.9", "5.5.34", "5.6.14", "5.6.24", "5.7.19", "5.7.22", "8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7.4"]
@@ -88,9 +90,45 @@ ALWAYS_UNDERSTOOD = [
 ]
 
 
+# (option as asked, servers of which only a manual is known, what becomes of it)
+BY_THE_MANUAL = [
+    ("thread_pool_size=8", ["P5.7.44", "P8.4.4", "M10.6.20", "M12.3.1", "26.7.0"], "passed"),
+    ("thread_pool_size=8", ["8.4.6", "9.3.0"], "refused"),
+    ("thread_pool_high_prio_mode=none", ["P5.7.44", "P8.0.36", "P8.4.4"], "passed"),
+    ("thread_pool_high_prio_mode=none", ["8.4.6", "M11.8.9", "26.7.0"], "refused"),
+    ("thread_handling=pool-of-threads", ["P5.7.44", "P8.4.4", "M12.3.1"], "passed"),
+    ("thread_handling=pool-of-threads", ["8.4.6", "9.7.4", "26.7.0"], "refused"),
+    ("innodb_empty_free_list_algorithm=legacy", ["P5.7.44", "P8.4.4", "M10.2.11"], "passed"),
+    ("innodb_empty_free_list_algorithm=legacy", ["8.4.6", "M10.6.20", "M12.3.1"], "refused"),
+    ("innodb_parallel_doublewrite_path=x", ["P5.7.44", "P8.0.19"], "passed"),
+    ("innodb_parallel_doublewrite_path=x", ["P8.0.36", "P8.4.4", "8.0.15"], "refused"),
+    ("innodb_redo_log_capacity=1G", ["8.1.0", "8.4.6", "9.3.0", "26.7.0", "P8.0.36", "P8.4.4"], "passed"),
+    ("innodb_redo_log_capacity=1G", ["P5.7.44", "M10.6.20", "M12.3.1"], "said"),
+    ("query_cache_type=1", ["P5.7.44", "M10.6.20", "M12.3.1"], "passed"),
+    ("query_cache_type=1", ["P8.0.36", "8.1.0", "26.7.0"], "refused"),
+    ("expire_logs_days=3", ["8.1.0", "P8.0.36", "M12.3.1"], "passed"),
+    ("expire_logs_days=3", ["8.2.0", "8.4.6", "9.3.0", "26.7.0", "P8.4.4"], "refused"),
+    ("expire_logs_days=0", ["8.4.6", "P8.4.4", "26.7.0"], "said"),
+    ("binlog_transaction_dependency_tracking=WRITESET", ["8.3.0", "P8.0.36"], "passed"),
+    ("binlog_transaction_dependency_tracking=WRITESET", ["8.4.6", "P8.4.4", "26.7.0"], "said"),
+    ("binlog_transaction_dependency_tracking=WRITESET", ["5.6.24", "M10.6.20"], "refused"),
+    ("mysql_native_password=ON", ["8.4.6", "P8.4.4"], "passed"),
+    ("mysql_native_password=ON", ["8.3.0", "9.3.0", "26.7.0"], "refused"),
+    ("skip_ssl", ["8.3.0", "P8.0.36", "M12.3.1"], "passed"),
+    ("skip_ssl", ["8.4.6", "P8.4.4", "26.7.0"], "said"),
+    ("default_authentication_plugin=mysql_native_password", ["8.4.6", "P8.4.4"], "said"),
+    ("binlog_storage_engine=innodb", ["M12.3.1"], "passed"),
+    ("binlog_storage_engine=innodb", ["M12.2.2", "8.4.6", "P8.4.4"], "refused"),
+    ("innodb_page_cleaners=2", ["M10.6.20", "M12.3.1"], "said"),
+    ("innodb_commit_concurrency=4", ["M10.6.20", "M12.3.1"], "said"),
+]
+
+
 def target(server):
-    family, version = ("mariadb", server[1:]) if server.startswith("M") else ("mysql", server)
-    return Target(f"{family}-{version}", family, tuple(int(part) for part in version.split(".")))
+    flavour = {"M": "mariadb", "P": "percona"}.get(server[0], "mysql")
+    version = server.lstrip("MP")
+    numbers = tuple(int(part) for part in version.split("."))
+    return Target(f"{flavour}-{version}", family_of(flavour), numbers, flavour=flavour)
 
 
 def outcome(server, asked):
@@ -127,6 +165,21 @@ def test_an_option_that_works_is_passed_on(asked):
     }.get(asked, [])
     for server in set(ALL) - set(refused) - set(ignored) - set(by_design):
         assert outcome(server, asked) == "passed", f"{asked} on {server}"
+
+
+@pytest.mark.parametrize(("asked", "servers", "answer"), BY_THE_MANUAL)
+def test_options_of_versions_that_could_not_be_asked(asked, servers, answer):
+    assert {server: outcome(server, asked) for server in servers} == dict.fromkeys(servers, answer)
+
+
+def test_what_only_a_manual_says_is_marked():
+    """A bound of MySQL between the versions that were asked, 8.0.33 and 9.7.4, and every range of Percona Server."""
+    for name, row in option_facts().items():
+        ranges = [parse_range(row[each]) for each in ("mysql", "mysql_ignored") if each in row]
+        bounds = [bound for each in ranges for bound in (each.since, each.until) if bound]
+        late = any((8, 0, 33) < bound < (9, 7) for bound in bounds)
+        if late or "percona" in row:
+            assert row.get("source") == "manual", name
 
 
 @pytest.mark.parametrize("asked", ALWAYS_UNDERSTOOD)
@@ -275,14 +328,6 @@ def test_the_default_plugin_counts_for_root_too():
     assert done.init_options == {"default_authentication_plugin": "mysql_native_password"}
     with pytest.raises(SpecError, match="removed the plugin"):
         translate(target("9.7.4"), {"default_authentication_plugin": "mysql_native_password"})
-
-
-def test_the_thread_pool_is_refused_but_where_the_server_has_it_built_in():
-    asked, known = {"thread_handling": "pool-of-threads"}, frozenset({"thread_handling", "thread_pool_size"})
-    percona = Target("percona-8.0.36", "mysql", (8, 0, 36), known)
-    assert translate(percona, asked).options == asked
-    with pytest.raises(SpecError, match="thread pool"):
-        translate(Target("mysql-8.0.36", "mysql", (8, 0, 36), known - {"thread_pool_size"}), asked)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from bakeoff.errors import HostError, ServerError
 from bakeoff.servers import install, process
+from bakeoff.servers.options import known_options
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.servers.process import advice, how_to_install
 from bakeoff.spec import parse_server
@@ -167,3 +168,36 @@ def test_a_denial_in_the_audit_log_is_recognised(tmp_path, monkeypatch):
 )
 def test_an_option_that_a_server_refuses_is_named(tmp_path, line, remedy):
     assert advice(line, tmp_path).startswith(remedy)
+
+
+HELP = """ --sync-binlog=#  Sync the log.
+
+Variables (--variable-name=value)
+--------------------------------- ----------------
+sync-binlog                       1
+
+To see what values a running server is using, type
+"""
+
+
+def test_the_options_of_a_binary_are_asked_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked = []
+
+    def ask():
+        asked.append(1)
+        return HELP
+
+    for version, sha256 in (("8.4.99", "a"), ("8.4.99", "a"), ("8.4.99", "b"), ("8.4.98", "a")):
+        assert known_options(version, sha256, ask) == {"sync_binlog"}
+    assert len(asked) == 3
+    for file in (tmp_path / "bakeoff/options").iterdir():
+        file.write_text("half wri")
+    assert known_options("8.4.99", "a", ask) == {"sync_binlog"}
+    assert len(asked) == 4
+
+
+def test_a_help_that_cannot_be_read_is_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert known_options("8.4.99", "a", lambda: "Segmentation fault") == frozenset()
+    assert known_options("8.4.99", "a", lambda: HELP) == {"sync_binlog"}

@@ -40,6 +40,7 @@ from bakeoff.spec import Origin, ServerSpec
 RECORD = "bakeoff-installation.json"
 RECORD_FORMAT = 3
 _DAEMONS = [f"{folder}{name}" for folder in ("bin/", "sbin/", "libexec/", "") for name in ("mariadbd", "mysqld")]
+_LISTED_PLUGINS = ("ha_rocksdb.so", "thread_pool.so")  # their options count as the server's
 _PARTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("server_parts.toml").read_text("utf-8"))
 
 
@@ -317,10 +318,10 @@ def _examine(path: Path, asked_for: str) -> Installation:
 
 
 def _installation(layout: Layout, flavour: str, text: str, sha256: str) -> Installation:
-    options = known_options(text, sha256, lambda: _ask(layout, *layout.base_options, "--verbose", "--help").stdout)
-    engines = {"innodb", "myisam", "memory", "csv"}
-    if layout.plugin_dir and (layout.plugin_dir / "ha_rocksdb.so").exists():
-        engines.add("rocksdb")
+    plugins = [each for each in _LISTED_PLUGINS if layout.plugin_dir and (layout.plugin_dir / each).exists()]
+    question = [*layout.base_options, *(f"--plugin-load-add={each}" for each in plugins), "--verbose", "--help"]
+    options = known_options(text, sha256, lambda: _ask(layout, *question).stdout)
+    engines = {"innodb", "myisam", "memory", "csv"} | ({"rocksdb"} if "ha_rocksdb.so" in plugins else set())
     return Installation(
         **vars(layout),
         flavour=flavour,

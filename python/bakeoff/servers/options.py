@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 from bakeoff.errors import SpecError
 from bakeoff.files import write_atomically
 from bakeoff.servers.catalog import Installation, options_in_help
 from bakeoff.servers.paths import cache_root, make_open_folder
-from bakeoff.servers.releases import Version, VersionRange, parse_range, parse_version, version_text
+from bakeoff.servers.releases import Version, parse_range, parse_version, version_text
 from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
 from bakeoff.spec.server_name import REPEATED, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes
@@ -28,6 +29,7 @@ GROUPS: dict[str, tuple[str, ...]] = {name: tuple(members) for name, members in 
 FIXED: dict[str, dict[str, str]] = _DATA["fixed"]
 _OUTSIDE = "files outside the data directory are not part of snapshots"
 _REDO_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
+Row = Mapping[str, Any]
 _TRUE = ("", "1", "on", "true", "yes")
 _FALSE = ("0", "off", "false", "no")
 
@@ -38,10 +40,19 @@ class Target:
     family: str
     version: Version
     known: frozenset[str] = frozenset()
+    flavour: str = ""
 
     @classmethod
     def of(cls, installation: Installation) -> "Target":
-        return cls(installation.name, installation.family, installation.version, installation.known_options)
+        known, flavour = installation.known_options, installation.flavour
+        return cls(installation.name, installation.family, installation.version, known, flavour)
+
+    def within(self, row: Row, suffix: str = "") -> bool:
+        """Return whether a row of options.toml names this version; MySQL's ranges are also Percona Server's."""
+        return self.version in parse_range(row.get(f"{self.flavour}{suffix}", row.get(f"{self.family}{suffix}")))
+
+    def ignores(self, row: Row) -> bool:
+        return self.within(row, "_ignored") and not self.within(row)
 
     def mysql_before(self, *version: int) -> bool:
         return self.family == "mysql" and self.version < version
@@ -78,41 +89,16 @@ class Translation:
             self.wrong.append(error)
 
 
-@dataclass(frozen=True)
-class OptionFact:
-    name: str
-    obeyed: Mapping[str, VersionRange]
-    ignored: Mapping[str, VersionRange]
-    neutral: tuple[str, ...]
-    neutral_in: VersionRange
-    reason: str
-
-    def ignored_by(self, target: Target) -> bool:
-        return target.version in self.ignored[target.family] and target.version not in self.obeyed[target.family]
-
-
 @cache
-def option_facts() -> Mapping[str, OptionFact]:
-    return {
-        row["name"]: OptionFact(
-            row["name"],
-            {family: parse_range(row.get(family)) for family in ("mysql", "mariadb")},
-            {family: parse_range(row.get(f"{family}_ignored")) for family in ("mysql", "mariadb")},
-            tuple(row.get("neutral", ())),
-            parse_range(row.get("neutral_in", "*")),
-            row["reason"],
-        )
-        for row in _DATA["option"]
-    }
+def option_facts() -> Mapping[str, Row]:
+    return {name: row for row in _DATA["option"] for name in row.get("names", [row.get("name")])}
 
 
 def understands(target: Target, name: str) -> bool:
-    fact = option_facts().get(name)
-    if fact and fact.ignored_by(target):
+    row = option_facts().get(name)
+    if row and target.ignores(row):
         return False
-    if target.known:
-        return name in target.known
-    return fact is None or target.version in fact.obeyed[target.family]
+    return name in target.known if target.known else row is None or target.within(row)
 
 
 def translate(
@@ -419,19 +405,20 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     negated = is_negated(name)
     off = negated or is_false(value)
     switch = "off" if off else "on" if is_true(value) else ""  # empty if it is not a switch
-    neutral = switch in fact.neutral or (not negated and value.lower() in fact.neutral)
-    if neutral and target.version in fact.neutral_in:
-        done.notes.append(f"{option_text(name, value)} was left out: {fact.reason}")
-    elif fact.ignored_by(target):
-        done.notes.append(f"{option_text(name, value)} was left out, because {target.name} ignores it: {fact.reason}")
+    neutral = switch in fact.get("neutral", ()) or (not negated and value.lower() in fact.get("neutral", ()))
+    if neutral and target.within({"mysql_neutral": "*", "mariadb_neutral": "*", **fact}, "_neutral"):
+        done.notes.append(f"{option_text(name, value)} was left out: {fact['reason']}")
+    elif target.ignores(fact):
+        done.notes.append(
+            f"{option_text(name, value)} was left out, because {target.name} ignores it: {fact['reason']}"
+        )
     else:
-        raise _refuse(target, name, value, fact.reason)
+        raise _refuse(target, name, value, fact["reason"])
 
 
 def _check_value(target: Target, name: str, value: str) -> None:
     for row in _DATA["value"]:
-        takes_it = target.version in parse_range(row.get(target.family)) or row.get("or_with") in target.known
-        if name in row["options"] and row["contains"] in value.lower() and not takes_it:
+        if name in row["options"] and row["contains"] in value.lower() and not target.within(row):
             raise _refuse(target, name, value, row["reason"])
 
 
