@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bakeoff.replay.digests import EXECUTIONS_MIN, OTHER, digest_times
+from bakeoff.replay.digests import OTHER, digest_times
 from bakeoff.stats.model import Stop
 from validation.histograms import encode_values
 
@@ -78,6 +78,7 @@ def test_ratio_share_and_time_lost():
     assert second.time_lost == pytest.approx(0.0)
     assert first.executions == {"A": 600, "B": 600}
     assert [round(ns / 1e6) for ns in first.quantiles_ns["A"]] == [1, 5, 5]
+    assert first.means_ns == {"A": 1e6, "B": 2e6}
 
 
 def test_a_digest_that_one_arm_never_completes_is_named_and_not_tested():
@@ -93,9 +94,9 @@ def test_a_digest_that_one_arm_never_completes_is_named_and_not_tested():
     assert all(each.word == "not tested" and each.estimate is None for each in judged.values())
 
 
-def test_few_executions_few_epochs_and_running_servers_are_not_tested():
-    few = {n: [row(arm, name(1), 1e6, count=EXECUTIONS_MIN - (n == 0)) for arm in "AB"] for n in range(6)}
-    assert judge(few)[name(1)].note == "5 epochs with 5 executions or more on both arms; 6 are needed"
+def test_few_epochs_and_running_servers_are_not_tested():
+    few = {n: [row(arm, name(1), 1e6) for arm in "AB"] for n in range(5)}
+    assert judge(few)[name(1)].note == "completed on both arms in 5 epochs; 6 are needed"
     enough = {**few, 6: [row(arm, name(1), 1e6) for arm in "AB"]}
     assert judge(enough)[name(1)].word == "unclear"
     assert judge(enough, running={"B"})[name(1)].note == "running servers are not restarted"
@@ -112,6 +113,18 @@ def test_a_contender_on_a_running_server_takes_the_verdict_from_no_other():
 
     assert words({"B"}) == {"B": "not tested", "C": "SLOWER"}
     assert words({"A"}) == {"B": "not tested", "C": "not tested"}
+
+
+def test_one_execution_per_restart_is_enough_to_find_a_slower_query():
+    rng = np.random.default_rng(3)
+    once = {
+        epoch: [row(arm, name(at), 1e6 * math.exp(rng.normal(0, 0.02)) * (2 if (arm, at) == ("B", 4) else 1), count=1)
+                for at in range(65) for arm in "AB"]
+        for epoch in range(8)
+    }  # fmt: skip
+    judged = judge(once)
+    assert judged[name(4)].word == "SLOWER"
+    assert "not tested" not in {each.word for each in judged.values()}
 
 
 def test_unlike_machines_have_no_interval_and_no_verdict_in_common():

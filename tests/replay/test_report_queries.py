@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +19,7 @@ from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.replay.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
 from bakeoff.replay.digests import DigestTimes, digest_times
-from bakeoff.replay.sections import Query, _coverage, _lost, _short, different_work, findings
+from bakeoff.replay.sections import Query, _coverage, _lost, _short, different_work, findings, queries_section
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.results.manifest import kinds_of
 from bakeoff.stats.analysis import analyse
@@ -117,7 +118,9 @@ def of_queries(queries, *, answers=None, **fields):
     places = {(each.cell, each.contender): [] for each in queries}
     for each in queries:
         places[each.cell, each.contender].append(each)
-    replayed = SimpleNamespace(queries=queries, answers=answers or {}, by_cell={}, by_place=places, failures={})
+    replayed = SimpleNamespace(
+        queries=queries, answers=answers or {}, by_cell={}, by_place=places, failures={}, other_tables=()
+    )
     return SimpleNamespace(once=lambda make: replayed, cell_title=str, **fields)
 
 
@@ -217,14 +220,26 @@ def refused_by(arm, run):
     }
 
 
+def test_a_table_has_at_most_twenty_lines_and_leaves_out_no_query_that_differs_for_one_that_does_not():
+    listed = [Query("shop/4", "B", f"{at:016x}", f"SELECT {at}", None, SAME_ANSWERS, None) for at in range(60)]
+    listed[50:52] = [replace(query, compared=ON_ONE) for query in listed[50:52]]
+    context = of_queries(
+        listed, samples={}, compared_arms=(), labels={"A": "A", "B": "B"}, analysis=SimpleNamespace(baseline="A")
+    )
+    table = next(part for part in queries_section(context).parts if getattr(part, "id", "") == "queries")
+    shown = [row.values[0].text for row in table.rows]
+    assert shown == [f"SELECT {at}" for at in (*range(18), 50, 51)]
+    assert table.note == "40 other queries are in the CSV and JSON forms."
+
+
 def test_the_table_is_sorted_by_time_lost(view):
     rows = [[value.text for value in row.values] for row in view.tables["queries"].rows]
     assert rows[0][0].startswith("SELECT c1 FROM orders")
     assert rows[0][4:6] == ["SLOWER", rows[0][5]]
-    assert rows[0][7] == "plan"
+    assert rows[0][8] == "plan"
     by_verdict = {row[4]: row for row in rows}
     assert by_verdict["FASTER"][5].startswith("−")
-    assert by_verdict["fails"][7] == "errors"
+    assert by_verdict["fails"][8] == "errors"
     assert "never completed on mysql:8.0 (1)" in view.tables["queries"].note
 
 

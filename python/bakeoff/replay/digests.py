@@ -16,9 +16,6 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate, Frozen, Stop
 
 OTHER = "other"  # operation that holds the digests beyond the thousand with the most time
-EXECUTIONS_MIN = 5
-"""Fewest executions of a digest on either arm for its epoch to count: fewer say more about chance than about a plan."""
-
 QUANTILES = (0.5, 0.95, 0.99)
 
 DigestWord = Literal["FASTER", "SLOWER", "unclear", "not tested"]
@@ -38,6 +35,7 @@ class DigestTimes(Frozen):
         note: why it was not tested.
         time_lost: share × (1/ratio − 1): the contender's extra time as a share of the baseline's total time.
         quantiles_ns: by arm, one per item of `QUANTILES`.
+        means_ns: mean time by arm.
     """
 
     cell: str
@@ -53,6 +51,7 @@ class DigestTimes(Frozen):
     note: str = ""
     time_lost: float | None = None
     quantiles_ns: dict[str, tuple[int, ...]] = {}
+    means_ns: dict[str, float] = {}
 
 
 def digest_times(
@@ -121,9 +120,7 @@ def _found(
     values = {
         at: math.log(baseline[at]["mean_ns"] / row["mean_ns"])
         for at, row in sorted(contender.items())
-        if at in baseline
-        and min(row["count"], baseline[at]["count"]) >= EXECUTIONS_MIN
-        and min(row["mean_ns"], baseline[at]["mean_ns"]) > 0
+        if at in baseline and min(each[name] for each in (row, baseline[at]) for name in ("count", "mean_ns")) > 0
     }
     measured_by, kinds = [machine_of(epoch)[0] for epoch, _ in values], {machine_of(epoch)[1] for epoch, _ in values}
     found = hosts.moments([*values.values()], measured_by)
@@ -143,7 +140,7 @@ def _found(
     elif unlike:
         note = "the hosts are unlike machines"
     elif found.n < needed:
-        note = f"{found.n} epochs with {EXECUTIONS_MIN} executions or more on both arms; {needed} are needed"
+        note = f"completed on both arms in {found.n} {'epoch' if found.n == 1 else 'epochs'}; {needed} are needed"
     times = DigestTimes(
         cell=cell,
         contender=pair[1],
@@ -155,5 +152,6 @@ def _found(
         note=note,
         time_lost=share * math.expm1(-estimate.mean) if estimate else None,
         quantiles_ns={arm: quantiles_of(arms.get(arm, {}).values(), QUANTILES) for arm in pair},
+        means_ns={arm: _total_ns(arms[arm]) / count for arm, count in executions.items() if count},
     )
     return times, found

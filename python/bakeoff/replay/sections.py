@@ -2,21 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 
 from bakeoff.replay.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.replay.capture_view import REASONS
-from bakeoff.replay.digests import EXECUTIONS_MIN, OTHER, DigestTimes, digest_times
+from bakeoff.replay.digests import OTHER, DigestTimes, digest_times
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Code, Column, Prose, Record, RecordList, Section, Status, Table, step_rows
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns
 
-_SHOWN = 40  # rows of the table; queries that differ are always shown, up to `_DETAILED`
+_SHOWN = 20  # rows of a table; queries that are slower or differ come first
 _DETAILED = 60
 _SHORT = 72  # characters of a query in the table
 _LONG = 2000
@@ -227,11 +227,11 @@ def different_work(context: Context) -> Iterator[Status]:
 def queries_section(context: Context) -> Section | None:
     queries = context.once(Replayed).queries
     flagged = [query for query in queries if query.is_flagged][:_DETAILED]
-    shown = [query for at, query in enumerate(queries) if at < _SHOWN or query in flagged]
+    shown = sorted(range(len(queries)), key=lambda at: (not queries[at].is_flagged, at))[:_SHOWN]
     return Section.of(
         "Queries",
         *(Prose(text=sentence, small=True) for sentence in _coverage(context) if queries),
-        _table(context, shown, left=len(queries) - len(shown)),
+        _table(context, [queries[at] for at in sorted(shown)], left=len(queries) - len(shown)),
         _failures(context),
         _left_out(context),
         _other_tables(context),
@@ -255,8 +255,8 @@ def _coverage(context: Context) -> Iterator[str]:
             f"without timing{left}.{tables}"
         )
     yield (
-        f"Queries with at least {EXECUTIONS_MIN} executions on both arms in each of six epochs are tested; verdicts "
-        "are corrected over all of them (Holm). Lost: extra time of the contender, as a share of all time."
+        "Queries that both arms completed in six epochs or more are tested; verdicts are corrected over all of them "
+        "(Holm). Lost: extra time of the contender, as a share of all time."
     )
 
 
@@ -282,9 +282,11 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
     why = [context.with_labels(f"Not tested: {untested}.")] if notes else []
     more = [f"{left:,} other queries are in the CSV and JSON forms."] if left else []
 
+    def mean(times: DigestTimes) -> str:
+        return _change(times.means_ns.get(arm) for arm in times.executions)
+
     def p95(times: DigestTimes) -> str:
-        known = [quantiles[_P95] if quantiles else None for quantiles in times.quantiles_ns.values()]
-        return " → ".join("n/a" if ns is None else format_ns(ns) for ns in known)
+        return _change(quantiles[_P95] if quantiles else None for quantiles in times.quantiles_ns.values())
 
     return Table.of(
         "queries",
@@ -295,12 +297,17 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
         Column("ratio", lambda q: q.times, lambda t: numbers.estimate_short(t.estimate) if t.estimate else "n/a"),
         Column("verdict", lambda q: q.word if q.times else "not timed"),
         Column("lost", lambda q: q.times and q.times.time_lost, _lost),
+        Column("mean", lambda query: query.times, mean, wide=True),
         Column("p95", lambda query: query.times, p95, wide=True),
         Column("differs in", lambda query: ", ".join(query.differs)),
         group=lambda query: _where(context, query),
         group_title="cell" if len(context.once(Replayed).by_place) > 1 else "",
         note=" ".join((*why, *more)),
     )
+
+
+def _change(times_ns: Iterable[float | None]) -> str:
+    return " → ".join("n/a" if ns is None else format_ns(ns) for ns in times_ns)
 
 
 def _short(text: str, length: int = _SHORT) -> str:
@@ -386,6 +393,7 @@ def records(context: Context) -> Iterator[Record]:
             record |= {"share": times.share, "time_lost": times.time_lost, "p_adjusted": times.p_adjusted}
             for side, arm in (("baseline", context.analysis.baseline), ("contender", query.contender)):
                 record[f"{side}_calls"] = times.executions[arm]
+                record[f"{side}_mean_ns"] = times.means_ns.get(arm)
                 named = zip(("p50", "p95", "p99"), times.quantiles_ns[arm], strict=False)
                 record |= {f"{side}_{name}_ns": ns for name, ns in named}
         if estimate:
