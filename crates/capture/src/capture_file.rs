@@ -288,7 +288,3 @@ impl Drop for PartialFile {
         let _ = std::fs::remove_file(&self.0);
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/capture_file.rs"]
-mod tests;

@@ -383,7 +383,3 @@ impl TransactionState {
         Step { ends_before, stays }
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/class.rs"]
-mod tests;

@@ -257,7 +257,3 @@ pub fn text_of(key: &[u8]) -> String {
 pub fn name_of(text: &str) -> String {
     Sha256::digest(text.as_bytes())[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/digest.rs"]
-mod tests;

@@ -259,7 +259,3 @@ pub(crate) fn handles_prepared(sql: &[u8]) -> bool {
     ["PREPARE", "EXECUTE", "DEALLOCATE"].iter().any(|word| is(first, word))
         || is(first, "DROP") && tokens.next().is_some_and(|second| is(second, "PREPARE"))
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/event.rs"]
-mod tests;

@@ -227,7 +227,3 @@ fn holds_statements(sql: &[u8], beginning: &[Token]) -> bool {
         || is(0, &["DECLARE", "IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR"])
         || is(1, &[":"])
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/general_log.rs"]
-mod tests;

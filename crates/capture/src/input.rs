@@ -95,7 +95,3 @@ pub(crate) fn has_windows_lines(head: &[u8]) -> bool {
     let mut ends = memchr::memchr_iter(b'\n', head).peekable();
     ends.peek().is_some() && ends.all(|end| end > 0 && head[end - 1] == b'\r')
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/input.rs"]
-mod tests;

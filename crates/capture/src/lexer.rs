@@ -274,7 +274,3 @@ pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
 pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/lexer.rs"]
-mod tests;

@@ -33,3 +33,7 @@ pub use facts::Facts;
 pub use input::{Error, ReadProgress};
 pub use logs::Format;
 pub use recorder::{CaptureJob, capture};
+
+#[cfg(test)]
+#[path = "../tests/unit/mod.rs"]
+mod tests;

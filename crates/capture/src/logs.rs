@@ -122,7 +122,3 @@ pub fn detect(head: &[u8]) -> Option<Format> {
     let empty = header.then_some(Format::Slow);
     empty.or_else(|| sql_file::looks_like_sql(head, head.len() as u64 >= HEAD).then_some(Format::Sql))
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/logs.rs"]
-mod tests;

@@ -228,7 +228,3 @@ fn piece_at(content: &[u8], multi_byte: MultiByte) -> &[u8] {
     };
     content.get(..len).filter(|piece| std::str::from_utf8(piece).is_ok()).unwrap_or(&content[..1])
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/redact.rs"]
-mod tests;

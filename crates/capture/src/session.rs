@@ -146,7 +146,3 @@ fn plain(text: &[u8]) -> String {
     let inner = text.strip_prefix(['\'', '"', '`']).and_then(|rest| rest.strip_suffix(['\'', '"', '`']));
     inner.unwrap_or(&text).to_owned()
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/session.rs"]
-mod tests;

@@ -451,7 +451,3 @@ fn begins_with_connection(line: &[u8]) -> bool {
         next_key(fields, 0).is_some_and(|key| key.begin == 0 && matches!(key.name, "Thread_id" | "Schema"))
     })
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/slow_log.rs"]
-pub(crate) mod tests;

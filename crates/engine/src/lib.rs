@@ -12,3 +12,7 @@ pub mod measure;
 pub mod probe;
 pub mod request;
 pub mod scripts;
+
+#[cfg(test)]
+#[path = "../tests/unit/mod.rs"]
+mod tests;

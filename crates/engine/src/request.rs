@@ -292,7 +292,3 @@ impl Default for Load {
         Self::Closed {}
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/request.rs"]
-mod tests;

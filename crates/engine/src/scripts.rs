@@ -123,7 +123,3 @@ fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) ->
     }
     Some(())
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/scripts.rs"]
-mod tests;

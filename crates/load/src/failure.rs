@@ -97,7 +97,3 @@ fn statement_code(error: &SqlError) -> Code {
         },
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/failure.rs"]
-mod tests;

@@ -23,3 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/mod.rs"]
+mod tests;

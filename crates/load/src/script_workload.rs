@@ -98,7 +98,3 @@ impl ScriptCommand {
         )
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/script_workload.rs"]
-mod tests;

@@ -264,7 +264,3 @@ impl Semaphore {
         work()
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/start_gate.rs"]
-mod tests;

@@ -208,7 +208,3 @@ pub fn give_back_memory(workers: usize) {
         unsafe { libc::malloc_trim(0) };
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/worker_pool.rs"]
-mod tests;

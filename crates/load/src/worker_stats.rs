@@ -181,7 +181,3 @@ impl LatencyStore {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/worker_stats.rs"]
-mod tests;

@@ -170,7 +170,3 @@ impl SliceCounters {
         errors
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/counters.rs"]
-mod tests;

@@ -51,7 +51,3 @@ pub(crate) fn place_of(text: &str) -> &str {
         |part: &str| part.rsplit_once(':').is_some_and(|(file, line)| !file.is_empty() && line.parse::<u32>().is_ok());
     text.match_indices(": ").find(|(at, _)| is_place(&text[..*at])).map_or("", |(at, _)| &text[..at + 2])
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/error.rs"]
-mod tests;

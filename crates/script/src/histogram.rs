@@ -35,7 +35,3 @@ impl Histogram {
             .collect()
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/histogram.rs"]
-mod tests;

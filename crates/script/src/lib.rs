@@ -22,3 +22,7 @@ pub use runtime::{CommandDecl, luajit_version};
 pub use script::{Script, describe};
 pub use session::reseed;
 pub use source::{ScriptSource, bundled_names, find, find_on_path};
+
+#[cfg(test)]
+#[path = "../tests/unit/mod.rs"]
+mod tests;

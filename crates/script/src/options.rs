@@ -374,7 +374,3 @@ pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValu
     }
     values
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/options.rs"]
-mod tests;

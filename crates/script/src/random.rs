@@ -305,7 +305,3 @@ impl Zipfian {
         log.exp()
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/random.rs"]
-mod tests;

@@ -163,7 +163,3 @@ pub(crate) fn load_chunk(lua: &Lua, chunk_name: &str, text: &[u8], debug_info: D
     COMPILED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, bytecode.into());
     Ok(function)
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/runtime.rs"]
-mod tests;

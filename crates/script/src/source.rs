@@ -126,7 +126,3 @@ fn with_default(given: Option<String>, default: &str) -> String {
         None => default,
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/source.rs"]
-mod tests;

@@ -21,3 +21,7 @@ pub struct Build {
     pub profile: &'static str,
     pub commit: &'static str,
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/mod.rs"]
+mod tests;

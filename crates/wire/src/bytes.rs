@@ -97,7 +97,3 @@ pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
     out.extend(mark);
     out.extend_from_slice(&value.to_le_bytes()[..length]);
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/bytes.rs"]
-mod tests;

@@ -23,3 +23,7 @@ pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet, Ser
 
 // A dependency only to choose its backend for mysql_common (see Cargo.toml).
 use flate2 as _;
+
+#[cfg(test)]
+#[path = "../tests/unit/mod.rs"]
+mod tests;

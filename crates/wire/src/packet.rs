@@ -165,7 +165,3 @@ impl Inbox {
         self.end -= from - to;
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/packet.rs"]
-mod tests;

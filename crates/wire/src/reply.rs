@@ -375,7 +375,3 @@ impl ServerError {
         Ok(Self { code, sqlstate, message: String::from_utf8_lossy(message).into_owned() })
     }
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/reply.rs"]
-mod tests;

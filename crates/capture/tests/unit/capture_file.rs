@@ -1,6 +1,13 @@
 //! Tests of the capture file.
 
-use super::*;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use crate::capture_file::{
+    DigestTotals, EventLine, Header, Line, Overall, PartialFile, VERSION, Writer, open, read_summary,
+};
+use crate::event::Event;
 
 fn header() -> Header {
     Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: false }

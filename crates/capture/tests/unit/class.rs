@@ -1,6 +1,8 @@
 //! Tests of what statements do.
 
-use super::*;
+use bakeoff_wire::dialect::Dialect;
+
+use crate::class::{Class, Effect, class, effect, used_schema};
 
 const READS: &[&str] = &[
     "SELECT 1",

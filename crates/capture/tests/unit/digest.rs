@@ -1,6 +1,8 @@
 //! Tests of digests against texts of MySQL 9.7 (tests/replay compares hundreds more).
 
-use super::*;
+use bakeoff_wire::dialect::Dialect;
+
+use crate::digest::{Digester, name_of, text_of};
 
 fn text(sql: &str) -> String {
     let mut digester = Digester::default();

@@ -1,6 +1,6 @@
 //! Tests of the times of logs.
 
-use super::*;
+use crate::event::{handles_prepared, moment, seconds_us};
 
 fn read(text: &str) -> Option<(i64, usize, bool)> {
     moment(text.as_bytes()).map(|found| (found.us, found.len, found.zoned))

@@ -1,7 +1,8 @@
 //! Tests of general logs in both formats.
 
-use super::*;
-use crate::slow_log::tests::read;
+use super::slow_log::read;
+use crate::event::{Event, LogCommand};
+use crate::general_log::GeneralLog;
 
 fn events(log: &str) -> Vec<Event> {
     read(GeneralLog::default(), log.as_bytes()).events

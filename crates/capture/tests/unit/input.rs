@@ -1,6 +1,8 @@
 //! Tests of decoding.
 
-use super::*;
+use std::io::{self, Cursor, Read};
+
+use crate::input::{as_utf8, has_windows_lines};
 
 /// Returns one byte at a time.
 struct Slow(Cursor<Vec<u8>>);

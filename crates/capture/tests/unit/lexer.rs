@@ -1,6 +1,6 @@
 //! Tests of the lexer: where tokens begin and end.
 
-use super::*;
+use crate::lexer::{Kind, Lexer};
 
 fn tokens(sql: &str) -> Vec<(Kind, &str)> {
     Lexer::new(sql.as_bytes()).map(|token| (token.kind, &sql[token.start..token.end])).collect()

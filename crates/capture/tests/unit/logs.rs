@@ -2,8 +2,7 @@
 
 use std::io::Write as _;
 
-use super::*;
-use crate::slow_log::tests::Kept;
+use super::slow_log::Kept;
 
 const SLOW: &str = "# Time: 2024-11-06T09:57:35.187996Z\n# User@Host: a[a] @ localhost []  Id:     9\n\
     # Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891200;\nSELECT 'x';\n";

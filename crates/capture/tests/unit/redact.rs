@@ -1,8 +1,10 @@
 //! Tests of removing passwords and of redaction.
 
-use super::*;
+use bakeoff_wire::dialect::Dialect;
+
 use crate::digest::Digester;
 use crate::facts::mentions;
+use crate::redact::{Redactor, strike_out, without_comments};
 
 const WITH_PASSWORD: &[&str] = &[
     "SET PASSWORD = 's3cret'",

@@ -1,6 +1,8 @@
 //! Tests of the session state.
 
-use super::*;
+use bakeoff_wire::dialect::{Dialect, MultiByte};
+
+use crate::session::SessionState;
 
 fn after(statements: &[&str]) -> String {
     let mut session = SessionState::default();

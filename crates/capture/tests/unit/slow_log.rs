@@ -1,7 +1,7 @@
 //! Tests of slow logs of each server, also after rotation and crashes.
 
-use super::*;
-use crate::event::LogReader;
+use crate::event::{Event, LogReader, Sink, number};
+use crate::slow_log::SlowLog;
 
 /// Keeps events.
 #[derive(Default)]

@@ -1,7 +1,8 @@
 //! Tests of files of SQL.
 
-use super::*;
-use crate::slow_log::tests::{Kept, read};
+use super::slow_log::{Kept, read};
+use crate::event::Event;
+use crate::sql_file::{SqlFile, looks_like_sql};
 
 fn statements(text: &str) -> Vec<String> {
     let kept = read(SqlFile::default(), text.as_bytes());

@@ -1,7 +1,11 @@
 //! Tests of `src/scripts.rs`.
 
-use super::*;
 use bakeoff_load::failure::Code;
+use bakeoff_load::script_workload::failure;
+use bakeoff_script::{OptionValue, RandKind};
+use serde_json::{Map, Value, json};
+
+use crate::scripts::settings;
 
 fn map(value: Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()

@@ -69,7 +69,3 @@ fn waited(line: &Line, number: u32, until: Instant) -> bool {
     }
     false
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/cache_line.rs"]
-mod tests;

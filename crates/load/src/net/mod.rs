@@ -170,7 +170,3 @@ impl Learned {
         Ok(Arc::clone(self.tls.get_or_init(|| config)))
     }
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/net_mod.rs"]
-mod tests;

@@ -1,6 +1,11 @@
 //! Tests of `src/cache_line.rs`.
 
-use super::*;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::machine::cache_line::{between_cpus, round_trip};
+use crate::machine::placement::cores_first;
 
 #[test]
 fn two_cpus_that_may_be_used_pass_a_line() {

@@ -1,6 +1,8 @@
 //! Tests of `src/failure.rs`.
 
-use super::*;
+use bakeoff_script::host::SqlError;
+
+use crate::failure::{Code, Failure};
 
 fn error(code: u16, fatal: bool) -> SqlError {
     SqlError { fatal, ..SqlError::client(code, "words") }

@@ -1,6 +1,6 @@
 //! Tests of `src/net/mod.rs`.
 
-use super::*;
+use crate::net::{Endpoint, Secret, ServerAddress};
 
 #[test]
 fn a_password_is_never_shown() {

@@ -1,8 +1,10 @@
 //! Tests of `src/script_workload.rs`.
 
+use bakeoff_script::ScriptError;
 use bakeoff_script::host::SqlError;
 
-use super::*;
+use crate::failure::Code;
+use crate::script_workload::failure;
 
 #[test]
 fn a_lost_server_is_distinguished_from_a_bad_statement() {

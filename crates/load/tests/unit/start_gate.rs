@@ -1,9 +1,12 @@
 //! Tests of `src/start_gate.rs`.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use super::*;
-use crate::failure::Code;
+use crate::failure::{Code, Failure};
+use crate::start_gate::{Barrier, Semaphore, Slice, StartGate, WaitError};
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -1,6 +1,9 @@
 //! Tests of `src/worker_pool.rs`.
 
-use super::*;
+use std::time::Duration;
+
+use crate::failure::{Code, Failure};
+use crate::worker_pool::{PoolOptions, STACK_BYTES, WorkerPool};
 
 const OPTIONS: PoolOptions<'_> = PoolOptions { name: "A", threads: 4, stack_bytes: STACK_BYTES };
 

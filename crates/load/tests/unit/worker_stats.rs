@@ -1,6 +1,6 @@
 //! Tests of `src/worker_stats.rs`.
 
-use super::*;
+use crate::worker_stats::{Latencies, LatencyShard};
 
 #[test]
 fn merging_workers_joins_operations_by_name() {

@@ -1,8 +1,8 @@
 //! Tests of `src/counters.rs`.
 
-use proptest::prelude::*;
+use std::collections::BTreeMap;
 
-use super::*;
+use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
 enum Step {

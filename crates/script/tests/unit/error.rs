@@ -1,6 +1,6 @@
 //! Tests of `src/error.rs`.
 
-use super::*;
+use crate::error::{nearest, place_of};
 
 #[test]
 fn a_typing_error_is_recognised_and_another_name_is_not() {

@@ -1,6 +1,6 @@
 //! Tests of `src/options.rs`.
 
-use super::*;
+use crate::options::{OPTIONS, OptionDecl, OptionType, OptionValue, Settings, general_option, general_values};
 
 fn decl(kind: OptionType, default: Option<OptionValue>) -> OptionDecl {
     OptionDecl { name: "table_size".into(), written: "table-size".into(), description: "Rows".into(), default, kind }

@@ -1,6 +1,8 @@
 //! Tests of `src/runtime.rs`.
 
-use super::*;
+use mlua::Lua;
+
+use crate::runtime::{DebugInfo, load_chunk};
 
 #[test]
 fn every_state_gets_the_same_function_and_a_script_s_errors_keep_their_lines() {

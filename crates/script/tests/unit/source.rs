@@ -1,9 +1,9 @@
 //! Tests of `src/source.rs`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
-use super::*;
+use crate::source::{bundled_names, find, find_on_path};
 
 #[test]
 fn bundled_names_are_workloads_that_load() {

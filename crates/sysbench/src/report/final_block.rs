@@ -87,7 +87,3 @@ SQL statistics:
     }
     text
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/report_final_block.rs"]
-mod tests;

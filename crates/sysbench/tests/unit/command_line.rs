@@ -1,6 +1,6 @@
 //! Tests of `src/command_line.rs`.
 
-use super::*;
+use crate::command_line::CommandLine;
 
 fn parse(words: &str) -> Result<CommandLine, String> {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use bakeoff_metrics::SliceTotals;
+use bakeoff_metrics::{SliceTotals, ms};
 use bakeoff_script::{ScriptSource, Settings};
 
-use super::*;
 use crate::report::operations;
-use crate::test::ScriptTest;
+use crate::run_options::Percentile;
+use crate::stats::Delta;
+use crate::test::{ScriptTest, Test};
 
 fn delta() -> Delta {
     let mut delta = Delta {

@@ -1,8 +1,10 @@
 //! Tests of `src/report/mod.rs`.
 
-use super::*;
+use bakeoff_metrics::{SliceTotals, ms};
+
 use crate::command_line::CommandLine;
-use bakeoff_metrics::SliceTotals;
+use crate::report::preamble;
+use crate::run_options::RunOptions;
 
 fn options(words: &str) -> RunOptions {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use crate::bytes::{Reader, put_lenenc};
 
 proptest! {
     #[test]

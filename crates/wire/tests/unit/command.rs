@@ -1,6 +1,6 @@
 //! Tests of `src/command.rs`.
 
-use super::*;
+use crate::command::{BoundTypes, Parameter, execute};
 
 #[test]
 fn types_are_sent_only_when_they_change() {

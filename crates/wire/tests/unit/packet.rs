@@ -1,6 +1,6 @@
 //! Tests of `src/packet.rs`.
 
-use super::*;
+use crate::packet::{Inbox, MAX_PAYLOAD_BYTES, encode, payload_at};
 
 #[test]
 fn payloads_around_the_limit_are_split_and_joined() {

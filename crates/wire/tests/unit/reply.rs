@@ -1,6 +1,6 @@
 //! Tests of `src/reply.rs`.
 
-use super::*;
+use crate::reply::ServerError;
 
 #[test]
 fn the_sqlstate_is_optional() {

@@ -1,0 +1,5 @@
+//! Unit tests that need only what the whole crate sees. Those of private items are in their modules.
+
+mod dump_sql;
+mod request;
+mod scripts;

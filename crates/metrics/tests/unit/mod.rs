@@ -1,0 +1,3 @@
+//! Unit tests that need only what the whole crate sees. Those of private items are in their modules.
+
+mod counters;

@@ -1,0 +1,8 @@
+//! Unit tests that need only what the whole crate sees. Those of private items are in their modules.
+
+mod bytes;
+mod command;
+mod login;
+mod packet;
+mod reply;
+mod template;
