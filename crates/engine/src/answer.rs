@@ -165,9 +165,6 @@ impl MessageWriter {
 
     /// Sends one answer. A failed write is ignored: a reader that has gone away is noticed by the end of standard
     /// input.
-    ///
-    /// # Panics
-    /// Never: every answer has a JSON form.
     pub fn send(&self, answer: &Answer) {
         let mut line = serde_json::to_vec(answer).expect("answers hold nothing that JSON cannot write");
         line.push(b'\n');

@@ -144,8 +144,6 @@ impl SliceCounters {
         }
     }
 
-    /// # Panics
-    /// Never: there is always a last slot.
     pub fn add_errors(&self, code: u16, amount: u64) {
         let key = u64::from(code) + 1;
         let (last, slots) = self.errors.split_last().expect("the array is not empty");

@@ -28,8 +28,6 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// # Panics
-    /// Never: the bounds are valid constants.
     pub fn new() -> Self {
         let buckets = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS).expect("valid bounds");
         Self { buckets, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
@@ -44,8 +42,6 @@ impl LatencyHistogram {
         self.buckets.saturating_record(latency_ns.clamp(LOWEST_NS, HIGHEST_NS));
     }
 
-    /// # Panics
-    /// Never: all histograms have the same bounds.
     pub fn merge(&mut self, other: &Self) {
         self.buckets.add(&other.buckets).expect("histograms of equal bounds can be added");
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
@@ -98,9 +94,6 @@ impl LatencyHistogram {
     }
 
     /// Encodes the buckets in `HdrHistogram`'s V2 deflate format and base64 (`HISTFAAAA…`).
-    ///
-    /// # Panics
-    /// Never: counts are below 2^63, and writing to a `Vec` cannot fail.
     pub fn to_base64(&self) -> String {
         let mut bytes = Vec::new();
         let written = V2DeflateSerializer::new().serialize(&self.buckets, &mut bytes);
