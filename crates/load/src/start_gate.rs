@@ -1,5 +1,5 @@
 //! The start gate, where the workers of one arm rest between slices and the coordinator starts them and waits for them.
-//! Workers sleep on a futex that the coordinator raises at each slice's start. Also a barrier and a semaphore.
+//! Workers sleep on a futex that the coordinator raises at each slice's start. Also a barrier.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -229,38 +229,5 @@ impl Barrier {
             self.changed.notify_all();
         }
         complete
-    }
-}
-
-/// Limits how many threads load a script at a time: loading needs the CPU and leaves garbage behind. Do not hold a
-/// place during `thread_init()`, which may wait for other threads.
-#[derive(Debug)]
-pub struct Semaphore {
-    places: Mutex<usize>,
-    freed: Condvar,
-}
-
-impl Semaphore {
-    pub fn for_cpus() -> Self {
-        let cpus = std::thread::available_parallelism().map_or(4, usize::from);
-        Self { places: Mutex::new(2 * cpus), freed: Condvar::new() }
-    }
-
-    pub fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Place<'a>(&'a Semaphore);
-        impl Drop for Place<'_> {
-            fn drop(&mut self) {
-                *lock(&self.0.places) += 1;
-                self.0.freed.notify_one();
-            }
-        }
-        let mut places = lock(&self.places);
-        while *places == 0 {
-            places = self.freed.wait(places).unwrap_or_else(PoisonError::into_inner);
-        }
-        *places -= 1;
-        drop(places);
-        let _place = Place(self);
-        work()
     }
 }

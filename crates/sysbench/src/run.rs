@@ -1,14 +1,14 @@
 //! A run: starts the workers, waits for them, and reports what they did.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bakeoff_load::arrivals::{ArrivalSchedule, LONGEST_QUEUE};
 use bakeoff_load::connector::pairing;
 use bakeoff_load::machine::placement::{Pairing, Placement};
-use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
+use bakeoff_load::start_gate::{Slice, WaitError};
 use bakeoff_load::worker_pool::{PoolOptions, WorkerPool, give_back_memory, spawn};
 use bakeoff_metrics::{LatencyHistogram, now_ns, seconds};
 use bakeoff_script::Script;
@@ -106,11 +106,12 @@ impl Run {
     /// Starts all workers, which set themselves up in parallel. They are not joined, because a forced shutdown leaves some behind.
     fn start_workers(&self, pairing: Option<Arc<Pairing>>) -> WorkerPool {
         let options = PoolOptions { name: "sb", threads: self.options.threads, stack_bytes: self.options.stack_bytes };
+        let cpus = std::thread::available_parallelism().map_or(4, usize::from);
         let worker = Worker {
             run: self.clone(),
             pairing,
             events_left: self.options.events.map(|events| Arc::new(AtomicU64::new(events))),
-            loading: Semaphore::for_cpus(),
+            loading: std::iter::repeat_with(Mutex::default).take(2 * cpus).collect(),
             counts_set_up: self.options.warmup.is_zero() && !self.test.ramps_up(),
         };
         let pool = WorkerPool::start(options, move |context| worker.work(context));

@@ -1,14 +1,14 @@
 //! What is run: a script with its commands, or the built-in test `cpu`.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use bakeoff_load::failure::Failure;
 use bakeoff_load::host::{Environment, RunHost, RunPlan, ThreadHost};
+use bakeoff_load::lock;
 use bakeoff_load::machine::placement::Pairing;
 use bakeoff_load::script_workload::{ScriptCommand, failure};
-use bakeoff_load::start_gate::Semaphore;
 use bakeoff_load::worker_pool::{PoolOptions, WorkerContext};
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Events as _, Host as _, HostRef, LogLevel};
@@ -50,7 +50,8 @@ pub(crate) struct Worker {
     pub(crate) pairing: Option<Arc<Pairing>>,
     /// `--events`: counted events that may still begin. None for no limit.
     pub(crate) events_left: Option<Arc<AtomicU64>>,
-    pub(crate) loading: Semaphore,
+    /// Threads take turns to load the script, each at one of a few places: loading needs the CPU and leaves garbage behind.
+    pub(crate) loading: Vec<Mutex<()>>,
     /// Statements of `thread_init()` count, as in sysbench, unless there is a warm-up or the script itself loads the server there.
     pub(crate) counts_set_up: bool,
 }
@@ -141,8 +142,10 @@ impl ScriptTest {
                 failure(error)
             }
         };
-        let load = || self.load(host.thread, Rc::clone(host).for_script());
-        let script = worker.loading.pass(load).map_err(reported(""))?;
+        // Not held during `thread_init()`, which may wait for other threads.
+        let place = lock(&worker.loading[host.thread as usize % worker.loading.len()]);
+        let script = self.load(host.thread, Rc::clone(host).for_script()).map_err(reported(""))?;
+        drop(place);
         script.thread_init().map_err(reported("thread_init"))?;
         console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread));
         if worker.run_events(host, || script.run().map_err(reported("thread_run")))? {

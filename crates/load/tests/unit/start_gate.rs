@@ -1,12 +1,12 @@
 //! Tests of `src/start_gate.rs`.
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::failure::{Code, Failure};
-use crate::start_gate::{Barrier, Semaphore, Slice, StartGate, WaitError};
+use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -140,24 +140,4 @@ fn breaking_it_releases_those_who_wait() {
         barrier.break_up();
     });
     barrier.wait();
-}
-
-#[test]
-fn no_more_than_its_places_are_inside() {
-    let semaphore = Semaphore { places: Mutex::new(2), freed: Condvar::new() };
-    let (inside, most, passed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for _ in 0..16 {
-            scope.spawn(|| {
-                semaphore.pass(|| {
-                    most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
-                    std::thread::sleep(std::time::Duration::from_millis(2));
-                    inside.fetch_sub(1, SeqCst);
-                    passed.fetch_add(1, SeqCst);
-                });
-            });
-        }
-    });
-    assert_eq!((passed.into_inner(), inside.into_inner()), (16, 0));
-    assert!(most.into_inner() <= 2);
 }
