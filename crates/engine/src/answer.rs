@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -11,7 +12,6 @@ use bakeoff_load::lock;
 use bakeoff_load::machine::observe::KernelCounters;
 use bakeoff_load::net::ServerFacts;
 use bakeoff_load::replay::workload::FailureCount;
-use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_load::worker_stats::Latencies;
 use bakeoff_metrics::SliceTotals;
 use bakeoff_script::host::LogLevel;
@@ -184,12 +184,16 @@ impl Environment for MessageWriter {
 pub struct Call<'a> {
     pub id: u64,
     pub writer: &'a MessageWriter,
-    pub cancel: &'a CancelToken,
+    pub cancel: &'a AtomicBool,
 }
 
 impl Call<'_> {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Relaxed)
+    }
+
     pub(crate) fn done(&self, begun: Instant) -> Answer {
-        let (id, cancelled) = (self.id, self.cancel.is_cancelled());
+        let (id, cancelled) = (self.id, self.is_cancelled());
         Answer::Done { id, seconds: begun.elapsed().as_secs_f64(), blocks: None, cancelled, workers_stopped: None }
     }
 }

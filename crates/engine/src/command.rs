@@ -10,7 +10,7 @@ use bakeoff_load::host::Environment;
 use bakeoff_load::lock;
 use bakeoff_load::net::FETCHED_REPLY_BYTES;
 use bakeoff_load::script_workload::{ScriptCommand, failure};
-use bakeoff_load::worker_pool::{CancelToken, PoolOptions, STACK_BYTES, WorkerPool};
+use bakeoff_load::worker_pool::{PoolOptions, STACK_BYTES, WorkerPool};
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{Settings, describe, find};
 
@@ -37,7 +37,7 @@ pub fn command(call: Call<'_>, request: &CommandRequest, arm: &OpenArm) -> Resul
     };
     let threads = if parallel { request.threads } else { 1 };
     let stuck_what = format!("threads of {} do not end, though their connections are cut", request.command);
-    run_to_end(command.start(pool_options(arm, threads)), arm, call.cancel, &stuck_what)?;
+    run_to_end(command.start(pool_options(arm, threads)), arm, call, &stuck_what)?;
     progress.finish();
     Ok(call.done(begun))
 }
@@ -46,19 +46,14 @@ pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
     PoolOptions { name: &arm.name, threads: u32::try_from(threads).unwrap_or(u32::MAX), stack_bytes: STACK_BYTES }
 }
 
-pub(crate) fn run_to_end(
-    mut pool: WorkerPool,
-    arm: &OpenArm,
-    cancel: &CancelToken,
-    stuck_what: &str,
-) -> Result<(), Failure> {
-    let stuck = pool.run_to_end(|| cancel.is_cancelled());
+pub(crate) fn run_to_end(mut pool: WorkerPool, arm: &OpenArm, call: Call<'_>, stuck_what: &str) -> Result<(), Failure> {
+    let stuck = pool.run_to_end(|| call.is_cancelled());
     if stuck > 0 {
         return Err(Failure::new(Code::Internal, format!("{stuck} {stuck_what}")).on_arm(&arm.name).fatal());
     }
     pool.take_results();
     match pool.failure() {
-        Some(failure) if !cancel.is_cancelled() => Err(failure),
+        Some(failure) if !call.is_cancelled() => Err(failure),
         _ => Ok(()),
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use bakeoff_load::machine::cache_line::between_cpus;
 use bakeoff_load::replay::stream::{Replay, ReplayOrder};
 use bakeoff_load::replay::workload::{Failures, ReplayWorkload};
 use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
-use bakeoff_load::worker_pool::{CancelToken, allow_many_files, guarded};
+use bakeoff_load::worker_pool::{allow_many_files, guarded};
 use bakeoff_script::Settings;
 
 use crate::answer::{Answer, BUILD, CONTRACT, Call, MessageWriter};
@@ -28,12 +29,12 @@ use crate::scripts::settings;
 
 struct Line {
     request: Result<Request, (Option<u64>, Failure)>,
-    cancel: Arc<CancelToken>,
+    cancel: Arc<AtomicBool>,
 }
 
 /// What the reader knows of the requests that are not answered yet, oldest first, and when it last heard a line.
 struct Pending {
-    cancels: Mutex<VecDeque<Arc<CancelToken>>>,
+    cancels: Mutex<VecDeque<Arc<AtomicBool>>>,
     heard_at: Mutex<Instant>,
 }
 
@@ -104,11 +105,11 @@ impl Pending {
             match Request::parse(&line) {
                 Ok(Request { body: Body::Cancel {}, .. }) => {
                     if let Some(oldest) = lock(&self.cancels).front() {
-                        oldest.cancel();
+                        oldest.store(true, Relaxed);
                     }
                 }
                 request => {
-                    let cancel = Arc::<CancelToken>::default();
+                    let cancel = Arc::<AtomicBool>::default();
                     lock(&self.cancels).push_back(Arc::clone(&cancel));
                     let _ = lines.send(Line { request, cancel });
                 }

@@ -72,14 +72,14 @@ pub fn load(call: Call<'_>, request: &LoadDump, arm: &OpenArm) -> Result<Answer,
         resumed: request.resumed,
     });
     for stage in &request.stages {
-        if call.cancel.is_cancelled() {
+        if call.is_cancelled() {
             break;
         }
         let threads = request.threads.min(stage.len());
         *lock(&shared.files) = stage.iter().cloned().collect();
         let common = Arc::clone(&shared);
         let pool = WorkerPool::start(pool_options(arm, threads), move |context| common.work(context));
-        run_to_end(pool, arm, call.cancel, "threads of the load do not end, though their connections are cut")?;
+        run_to_end(pool, arm, call, "threads of the load do not end, though their connections are cut")?;
     }
     shared.progress.finish();
     let found = std::mem::take(&mut *lock(&shared.found));

@@ -142,7 +142,7 @@ impl<'a> Cell<'a> {
             let live = self.wait_resting(index, POLL, until, (Code::ThreadInitTimeout, &late))?;
             self.arms[index].live = live.unwrap_or(self.request.threads);
         }
-        if self.call.cancel.is_cancelled() {
+        if self.call.is_cancelled() {
             return Ok(()); // a worker that connects holds up the question below
         }
         self.arms.iter().try_for_each(MeasuredArm::check_paired)?;
@@ -169,7 +169,7 @@ impl<'a> Cell<'a> {
             if let Some(failure) = self.arms.iter().find_map(|arm| arm.workers.failure()) {
                 return Err(failure);
             }
-            if self.call.cancel.is_cancelled() {
+            if self.call.is_cancelled() {
                 return Ok(None);
             }
             if Instant::now() >= until {
@@ -191,7 +191,7 @@ impl<'a> Cell<'a> {
     }
 
     fn run(&mut self) -> Result<Ending, Failure> {
-        if self.call.cancel.is_cancelled() {
+        if self.call.is_cancelled() {
             return Ok(Ending::CutShort(0));
         }
         if self.request.freeze {
@@ -210,7 +210,7 @@ impl<'a> Cell<'a> {
             }
             cpus.shuffle_when_due();
             for (position, &index) in order.iter().enumerate() {
-                if self.call.cancel.is_cancelled() || self.arms.iter().any(|arm| arm.live == 0) {
+                if self.call.is_cancelled() || self.arms.iter().any(|arm| arm.live == 0) {
                     return Ok(Ending::AtRest(block));
                 }
                 let turn = u64::from(position >= self.arms.len());
@@ -330,7 +330,7 @@ impl<'a> Cell<'a> {
             id: self.call.id,
             seconds: seconds(now_ns() - self.started_ns),
             blocks: Some(blocks),
-            cancelled: self.call.cancel.is_cancelled(),
+            cancelled: self.call.is_cancelled(),
             workers_stopped: Some(stopped.sum::<usize>() as u64),
         }
     }

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use bakeoff_engine::answer::{Call, MessageWriter};
 use bakeoff_engine::arm::OpenArm;
@@ -16,7 +16,6 @@ use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::host::SliceHost;
 use bakeoff_load::net::ServerAddress;
-use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Events};
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -113,7 +112,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         early_bytes: Arc::clone(&early_bytes),
         most_bytes: Arc::clone(&most_bytes),
     });
-    let call = Call { id: 1, writer: &writer, cancel: &CancelToken::default() };
+    let call = Call { id: 1, writer: &writer, cancel: &AtomicBool::default() };
     measure(call, &request, contenders.collect(), |_, _, _| {}, None).unwrap();
     let (early, most) = (early_bytes.load(SeqCst), most_bytes.load(SeqCst));
     assert_eq!(slices.load(SeqCst), BLOCKS);

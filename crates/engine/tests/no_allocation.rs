@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use bakeoff_engine::answer::{Call, MessageWriter};
 use bakeoff_engine::arm::OpenArm;
@@ -18,7 +18,6 @@ use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::host::SliceHost;
 use bakeoff_load::net::ServerAddress;
-use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_load::worker_stats::{Latencies, LatencyShard};
 use bakeoff_script::host::{EventEnd, Events, QueryClass, Reply};
 
@@ -120,7 +119,7 @@ fn no_event_allocates() {
         let reporting = Arc::new(Reporting::default());
         let contenders = vec![Contender { arm: &arm, workload: reporting.clone() }];
         let writer = MessageWriter::new(std::io::sink());
-        let call = Call { id: 1, writer: &writer, cancel: &CancelToken::default() };
+        let call = Call { id: 1, writer: &writer, cancel: &AtomicBool::default() };
         measure(call, &request, contenders, |_, _, _| {}, None).unwrap();
         let (events, allocations) = (reporting.events.load(SeqCst), reporting.allocations.load(SeqCst));
         assert!(events > 500, "{load:?}: {events} events");

@@ -4,7 +4,6 @@
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,22 +17,6 @@ pub const STACK_BYTES: usize = 1 << 20;
 pub(crate) const ENDING_LIMIT: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_millis(20);
 const MANY_WORKERS: usize = 256;
-
-/// Asks a request to end. Set by the reader of standard input, read by whoever carries the request out.
-#[derive(Debug, Default)]
-pub struct CancelToken {
-    cancelled: AtomicBool,
-}
-
-impl CancelToken {
-    pub fn cancel(&self) {
-        self.cancelled.store(true, Relaxed);
-    }
-
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Relaxed)
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions<'a> {

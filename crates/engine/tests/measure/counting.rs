@@ -1,7 +1,7 @@
 //! What is counted, and what is not.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use bakeoff_load::connector::Connector;
 use bakeoff_load::host::{Environment, RunHost, RunPlan, SliceHost, ThreadHost};
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::start_gate::{Barrier, Slice, StartGate};
-use bakeoff_load::worker_pool::{CancelToken, WorkerContext};
+use bakeoff_load::worker_pool::WorkerContext;
 use bakeoff_load::worker_stats::{LatencyStore, WorkerStats};
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Events, LogLevel, QueryClass};
@@ -251,7 +251,7 @@ fn both_arms_start_a_blocks_streams_alike_and_once() {
     let arms = [arm("A"), arm("B")];
     let contenders = arms.iter().map(|arm| Contender { arm, workload: sleeping(1.0) }).collect();
     let writer = MessageWriter::new(std::io::sink());
-    let call = Call { id: 9, writer: &writer, cancel: &CancelToken::default() };
+    let call = Call { id: 9, writer: &writer, cancel: &AtomicBool::default() };
     measure(call, &cell(&["A", "B"], 3), contenders, note, None).unwrap();
     let mut seen = STREAMS.lock().unwrap().clone();
     seen.sort_unstable();

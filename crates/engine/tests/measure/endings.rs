@@ -1,7 +1,7 @@
 //! How a cell ends before its time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use bakeoff_engine::answer::{Call, MessageWriter};
@@ -10,7 +10,6 @@ use bakeoff_engine::request::Measure;
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::host::SliceHost;
-use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Host as _};
 
 use super::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};
@@ -53,7 +52,7 @@ fn workers_that_stop_are_reported_and_an_arm_without_workers_ends_the_cell() {
 
 /// Runs a long cell of this load and cancels it soon after its start; what was said, the outcome included.
 fn cancelled(load: Arc<dyn Workload>) -> Said {
-    let control = Arc::new(CancelToken::default());
+    let control = Arc::new(AtomicBool::default());
     let said = Said::default();
     let arm = arm("A");
     let contenders = vec![Contender { arm: &arm, workload: load }];
@@ -61,7 +60,7 @@ fn cancelled(load: Arc<dyn Workload>) -> Said {
         let control = Arc::clone(&control);
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));
-            control.cancel();
+            control.store(true, Relaxed);
         })
     };
     let request = Measure { seconds: Some(600.0), blocks: None, ..cell(&["A"], 1) };

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::host::SliceHost;
 use bakeoff_load::net::ServerAddress;
-use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_script::host::{EventEnd, Events as _, QueryClass, Reply};
 use serde_json::Value;
 
@@ -108,7 +107,7 @@ pub(crate) fn run(request: &Measure, arms: &[OpenArm], loads: &[Arc<dyn Workload
     let pairs = arms.iter().zip(loads);
     let contenders = pairs.map(|(arm, load)| Contender { arm, workload: Arc::clone(load) }).collect();
     let writer = MessageWriter::new(said.clone());
-    let call = Call { id: 9, writer: &writer, cancel: &CancelToken::default() };
+    let call = Call { id: 9, writer: &writer, cancel: &AtomicBool::default() };
     let outcome = measure(call, request, contenders, no_streams, None);
     (outcome.map(|done| writer.send(&done)), said)
 }
