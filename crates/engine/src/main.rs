@@ -13,6 +13,7 @@ use bakeoff_engine::scripts::workloads;
 use bakeoff_load::failure::Failure;
 use bakeoff_load::machine::ending::{SignalEnd, undo_when_ended};
 use clap::{Parser, Subcommand};
+use serde_json::json;
 
 const HEAD_BYTES: u64 = 1 << 20;
 
@@ -78,7 +79,9 @@ fn main() -> ExitCode {
 }
 
 fn sysbench(arguments: &[String]) -> ExitCode {
-    bakeoff_sysbench::sysbench(arguments, &bakeoff_sysbench::Build { profile: BUILD.profile, commit: BUILD.commit })
+    let Build { profile, commit, .. } = BUILD;
+    let engine = json!({"version": env!("CARGO_PKG_VERSION"), "commit": commit, "profile": profile});
+    bakeoff_sysbench::sysbench(arguments, &engine)
 }
 
 /// Returns the arguments untouched if this program was called as `sysbench` or for that mode.

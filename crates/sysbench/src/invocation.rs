@@ -14,7 +14,6 @@ use bakeoff_script::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::Build;
 use crate::command_line::{CommandLine, REFUSED_TESTS, bad_value, help, needs_value};
 use crate::console::Console;
 use crate::report::machine_readable::{OutputFile, result};
@@ -44,13 +43,14 @@ impl From<String> for Refusal {
     }
 }
 
-pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
+/// Runs a command of sysbench. `engine` tells in its JSON which build this is.
+pub fn sysbench(arguments: &[String], engine: &Value) -> ExitCode {
     allow_many_files();
     // Ends a run when nobody reads its output any more (`sysbench … | head`). Sockets send without this signal.
     // SAFETY: sets the signal's own default, which Rust's start-up has replaced, before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     undo_when_ended(SignalEnd::Signal);
-    let code = CommandLine::parse(arguments).and_then(|line| call(&line, arguments, build));
+    let code = CommandLine::parse(arguments).and_then(|line| call(&line, arguments, engine));
     ExitCode::from(code.unwrap_or_else(|words| {
         complain(&words);
         FAILED
@@ -84,7 +84,7 @@ fn run_original(arguments: &[String]) {
 }
 
 /// Fails with a mistake on the command line, which goes to standard error.
-fn call(line: &CommandLine, arguments: &[String], build: &Build) -> Result<u8, String> {
+fn call(line: &CommandLine, arguments: &[String], engine: &Value) -> Result<u8, String> {
     let wants_help = line.is_on("help");
     if is_for_the_original(line) && !wants_help {
         run_original(arguments);
@@ -120,7 +120,7 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> Result<u8, S
     }
     let console = Arc::new(Console::new(options.verbosity, aside, text_statements));
     console.notice(&format!("sysbench {} (using bundled {})\n", options.dialect.version(), luajit_version()));
-    let invocation = Invocation { line, arguments, build, options, console: Arc::clone(&console) };
+    let invocation = Invocation { line, arguments, engine, options, console: Arc::clone(&console) };
     let done = invocation.run();
     if let Err(Refusal::Fatal(words)) = &done {
         console.fatal(words);
@@ -136,7 +136,7 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> Result<u8, S
 struct Invocation<'a> {
     line: &'a CommandLine,
     arguments: &'a [String],
-    build: &'a Build,
+    engine: &'a Value,
     options: Arc<RunOptions>,
     console: Arc<Console>,
 }
@@ -319,7 +319,7 @@ impl Invocation<'_> {
         let outcome = run.run(main, hdr_log);
         let ending = outcome.ending;
         if json.is_some() && matches!(ending, Ending::Complete | Ending::Forced { .. }) {
-            let result = result(test, &self.options, self.given(&run.test), &run.session, self.build, outcome);
+            let result = result(test, &self.options, self.given(&run.test), &run.session, self.engine, outcome);
             match json_file {
                 Some(mut file) => file.write(&format!("{result:#}\n"))?,
                 // A closed pipe is not an error.

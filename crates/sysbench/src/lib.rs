@@ -16,12 +16,6 @@ mod test;
 
 pub use invocation::sysbench;
 
-#[derive(Debug, Clone, Copy)]
-pub struct Build {
-    pub profile: &'static str,
-    pub commit: &'static str,
-}
-
 #[cfg(test)]
 #[path = "../tests/unit/mod.rs"]
 mod tests;

@@ -9,7 +9,6 @@ use bakeoff_metrics::{LatencyHistogram, ms};
 use serde_json::{Map, Value, json};
 
 use super::{Queue, percentile_ms};
-use crate::Build;
 use crate::run_options::{Percentile, RunOptions};
 use crate::session::SysbenchSession;
 use crate::stats::Delta;
@@ -20,7 +19,7 @@ pub(crate) fn result(
     options: &RunOptions,
     given: Map<String, Value>,
     session: &SysbenchSession,
-    build: &Build,
+    engine: &Value,
     Outcome { ending, whole, intervals, dropped }: Outcome,
 ) -> Value {
     let [events, busy] = whole.fairness();
@@ -30,7 +29,7 @@ pub(crate) fn result(
     };
     json!({
         "format": 1,
-        "engine": {"version": env!("CARGO_PKG_VERSION"), "commit": build.commit, "profile": build.profile},
+        "engine": engine,
         "test": test,
         "options": given,
         "threads": options.threads,
