@@ -92,13 +92,10 @@ pub struct Latencies {
 
 impl Latencies {
     pub fn operation(&mut self, name: &str) -> usize {
-        match self.named.iter().position(|(known, _)| **known == *name) {
-            Some(index) => index,
-            None => {
-                self.named.push((name.into(), LatencyHistogram::new()));
-                self.named.len() - 1
-            }
-        }
+        self.named.iter().position(|(known, _)| **known == *name).unwrap_or_else(|| {
+            self.named.push((name.into(), LatencyHistogram::default()));
+            self.named.len() - 1
+        })
     }
 
     #[inline]
@@ -160,7 +157,7 @@ impl LatencyShard {
     /// Swaps the recorded histograms into `empty`. Nothing is allocated or emptied while workers wait for the lock.
     pub fn take_into(&self, empty: &mut Latencies) {
         while let Err(operations) = self.with(|latencies| latencies.swap(empty)) {
-            empty.named.resize_with(operations, || ("".into(), LatencyHistogram::new()));
+            empty.named.resize_with(operations, Default::default);
         }
     }
 }

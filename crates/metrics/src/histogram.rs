@@ -23,16 +23,12 @@ pub struct LatencyHistogram {
 
 impl Default for LatencyHistogram {
     fn default() -> Self {
-        Self::new()
+        let buckets = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS).expect("valid bounds");
+        Self { buckets, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 }
 
 impl LatencyHistogram {
-    pub fn new() -> Self {
-        let buckets = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS).expect("valid bounds");
-        Self { buckets, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
-    }
-
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         self.sum_ns = self.sum_ns.saturating_add(latency_ns);

@@ -144,6 +144,7 @@ pub(crate) struct SqlDriver {
 }
 
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct SqlConnection {
     pub(crate) error: c_int,
     pub(crate) code: c_int,
@@ -157,26 +158,6 @@ pub(crate) struct SqlConnection {
     pub(crate) row: RowBuffer,
     pub(crate) bulk: Bulk,
     pub(crate) generation: u64,
-}
-
-impl SqlConnection {
-    fn new() -> Self {
-        let texts = [CString::default(), CString::default()];
-        Self {
-            error: NONE,
-            code: 0,
-            state: texts[0].as_ptr(),
-            message: texts[1].as_ptr(),
-            driver: ptr::null(),
-            texts,
-            link: None,
-            more_results: false,
-            result: SqlResult::default(),
-            row: RowBuffer::default(),
-            bulk: Bulk::default(),
-            generation: 0,
-        }
-    }
 }
 
 pub(crate) fn c_text(text: &str) -> CString {
@@ -242,7 +223,9 @@ impl ConnectionPool {
         if let Some(connection) = self.free.borrow_mut().pop() {
             return connection;
         }
-        let connection = Box::into_raw(Box::new(SqlConnection::new()));
+        // Lua may read both texts before there is an error.
+        let (state, message) = (c"".as_ptr(), c"".as_ptr());
+        let connection = Box::into_raw(Box::new(SqlConnection { state, message, ..SqlConnection::default() }));
         self.all.borrow_mut().push(connection);
         connection
     }

@@ -5,7 +5,7 @@ use hdrhistogram::serialization::Deserializer;
 use proptest::prelude::*;
 
 fn recorded(values: &[u64]) -> LatencyHistogram {
-    let mut histogram = LatencyHistogram::new();
+    let mut histogram = LatencyHistogram::default();
     for &value in values {
         histogram.record(value);
     }
@@ -20,7 +20,7 @@ proptest! {
     #[test]
     fn merging_equals_recording_all(parts in prop::collection::vec(prop::collection::vec(latency(), 0..40), 1..6)) {
         let together = recorded(&parts.concat());
-        let mut merged = LatencyHistogram::new();
+        let mut merged = LatencyHistogram::default();
         for part in &parts {
             merged.merge(&recorded(part));
         }
@@ -67,7 +67,7 @@ fn out_of_range_values_are_kept() {
 
 #[test]
 fn an_empty_histogram_returns_zeros() {
-    let histogram = LatencyHistogram::new();
+    let histogram = LatencyHistogram::default();
     assert_eq!((histogram.count(), histogram.min_ns(), histogram.max_ns(), histogram.quantile_ns(0.5)), (0, 0, 0, 0));
     assert!(histogram.mean_ns().abs() < f64::EPSILON);
     assert!(histogram.to_base64().starts_with("HISTF"));
