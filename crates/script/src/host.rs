@@ -210,12 +210,6 @@ impl HostRef {
     }
 }
 
-impl<H: Host + Events + 'static> From<Rc<H>> for HostRef {
-    fn from(host: Rc<H>) -> Self {
-        Self { host: Rc::clone(&host) as Rc<dyn Host>, events: host }
-    }
-}
-
 /// Calls `connect` with growing pauses until it succeeds, [`Host::reconnect_for`] is over or the command is given up. A success is counted.
 pub fn reconnect(host: &dyn Host, events: &dyn Events, connect: &mut dyn FnMut() -> bool) -> bool {
     let until = Instant::now() + host.reconnect_for();

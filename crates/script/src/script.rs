@@ -38,14 +38,9 @@ pub fn describe(source: &ScriptSource) -> Result<Script, ScriptError> {
 
 impl Script {
     /// Loads a script for a thread: 0 for the main state too, and `settings.threads` for one that only reports.
-    pub fn load(
-        source: &ScriptSource,
-        settings: &Settings,
-        thread: u32,
-        host: impl Into<HostRef>,
-    ) -> Result<Self, ScriptError> {
+    pub fn load(source: &ScriptSource, settings: &Settings, thread: u32, host: HostRef) -> Result<Self, ScriptError> {
         std::hint::black_box(crate::symbols::ALL);
-        let session = ScriptSession::new(settings, thread, host.into());
+        let session = ScriptSession::new(settings, thread, host);
         let mut script = Self { name: source.name.clone(), thread, commands: Vec::new(), session, lua: None };
         let _entered = script.session.enter();
         script.lua = Some(runtime::new_state(source, settings, thread)?);

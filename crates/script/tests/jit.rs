@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, QueryClass, Reply, SqlError, StatementId,
-    Value, known_driver,
+    ConnectTarget, Connection, Counter, EventEnd, Events, Host, HostRef, LogLevel, QueryClass, Reply, SqlError,
+    StatementId, Value, known_driver,
 };
 use bakeoff_script::{Script, ScriptSource, SqlCall};
 use world::{OLTP, settings};
@@ -176,7 +176,8 @@ fn main() {
         let host = Rc::new(Instantly::default());
         host.left.set(EVENTS + 1);
         let source = ScriptSource::inline("watched.lua", &format!("require('{name}')\n{WATCH}"));
-        let script = Script::load(&source, &settings(&[]), 0, host.clone()).expect("the script loads");
+        let script = Script::load(&source, &settings(&[]), 0, HostRef::new(host.clone(), host.clone()))
+            .expect("the script loads");
         script.thread_init().expect("thread_init");
         let start = Instant::now();
         script.run().expect("run");

@@ -175,7 +175,7 @@ fn scripts_of_any_character_set_load_and_fail_with_their_words() {
             .to_vec(),
         ..ScriptSource::inline("test.lua", "")
     };
-    let script = Script::load(&source, &settings(&[]), 0, World::new(1)).expect("loads");
+    let script = Script::load(&source, &settings(&[]), 0, World::new(1).host()).expect("loads");
     assert_eq!(script.declared_options()[0].description, "Gr\u{fffd}\u{fffd}e");
     let error = script.run().expect_err("raises").to_string();
     assert!(error.ends_with("kein Schl\u{fffd}ssel"), "{error}");

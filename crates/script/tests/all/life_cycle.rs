@@ -134,8 +134,7 @@ fn a_script_knows_its_thread() {
         let world = World::new(0);
         let settings = Settings { threads: 8, ..settings(&[]) };
         let source = bakeoff_script::ScriptSource::inline("t.lua", "print(sysbench.tid)");
-        let host = std::rc::Rc::clone(&world);
-        bakeoff_script::Script::load(&source, &settings, thread, host).expect("loads");
+        bakeoff_script::Script::load(&source, &settings, thread, world.host()).expect("loads");
         world.lines()[0].clone()
     };
     assert_eq!(number(0), "0");

@@ -7,8 +7,7 @@ use bakeoff_script::{RandKind, RandSettings, Settings};
 fn printed(body: &str, settings: &Settings, thread: u32) -> Vec<String> {
     let world = World::new(0);
     let source = bakeoff_script::ScriptSource::inline("t.lua", &format!("function thread_init() {body} end"));
-    let host = std::rc::Rc::clone(&world);
-    let script = bakeoff_script::Script::load(&source, settings, thread, host).expect("loads");
+    let script = bakeoff_script::Script::load(&source, settings, thread, world.host()).expect("loads");
     script.thread_init().unwrap_or_else(|error| panic!("{error}"));
     world.lines()
 }

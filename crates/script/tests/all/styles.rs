@@ -9,8 +9,7 @@ use bakeoff_script::{Script, Settings, find_on_path};
 fn load(name: &str, settings: &Settings, thread: u32, world: &Rc<World>) -> Script {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "styles", name].iter().collect();
     let source = find_on_path(path.to_str().expect("UTF-8")).expect("the script");
-    let host = Rc::clone(world);
-    Script::load(&source, settings, thread, host).unwrap_or_else(|error| panic!("{error}"))
+    Script::load(&source, settings, thread, world.host()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn drive(script: &Script) {

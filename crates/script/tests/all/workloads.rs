@@ -194,7 +194,7 @@ fn sizes_may_be_written_with_a_suffix_and_slips_are_named() {
 
     let source = bakeoff_script::find("oltp_point_select").expect("bundled");
     let settings = crate::world::settings(&[("table_sise", "10")]);
-    let error = bakeoff_script::Script::load(&source, &settings, 0, World::new(0)).err();
+    let error = bakeoff_script::Script::load(&source, &settings, 0, World::new(0).host()).err();
     let expected = ScriptError::UnknownOption { name: "table_sise".into(), suggestion: Some("table_size".into()) };
     assert_eq!(error, Some(expected));
 }

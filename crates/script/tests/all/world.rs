@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, QueryClass, Reply, SqlError, StatementId,
-    Value, known_driver,
+    ConnectTarget, Connection, Counter, EventEnd, Events, Host, HostRef, LogLevel, QueryClass, Reply, SqlError,
+    StatementId, Value, known_driver,
 };
 use bakeoff_script::{OptionValue, Script, ScriptError, ScriptSource, Settings, SqlCall};
 
@@ -63,6 +63,10 @@ pub struct World {
 }
 
 impl World {
+    pub fn host(self: &Rc<Self>) -> HostRef {
+        HostRef::new(Rc::clone(self), Rc::clone(self))
+    }
+
     pub fn new(events: u64) -> Rc<Self> {
         Rc::new(Self {
             journal: Rc::default(),
@@ -339,14 +343,12 @@ pub fn settings(options: &[(&str, &str)]) -> Settings {
 }
 
 pub fn load(text: &str, settings: &Settings, world: &Rc<World>) -> Result<Script, ScriptError> {
-    let host = Rc::clone(world);
-    Script::load(&ScriptSource::inline("test.lua", text), settings, 0, host)
+    Script::load(&ScriptSource::inline("test.lua", text), settings, 0, world.host())
 }
 
 pub fn load_bundled(name: &str, settings: &Settings, thread: u32, world: &Rc<World>) -> Script {
-    let host = Rc::clone(world);
     let source = bakeoff_script::find(name).expect("a bundled script");
-    Script::load(&source, settings, thread, host).unwrap_or_else(|error| panic!("{name}: {error}"))
+    Script::load(&source, settings, thread, world.host()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Runs a text in a worker's state with one event, from its `thread_init` to its `thread_done`.
