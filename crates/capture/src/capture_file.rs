@@ -96,7 +96,7 @@ impl Serialize for Line<'_> {
             "schema": name(&event.schema),
             "user": name(&event.user),
             "session": session,
-            "command": Some(event.command.name()),
+            "command": Some(<&str>::from(event.command)),
             "sql": text,
             "sql_base64": text.is_none().then(|| STANDARD.encode(sql)),
             "digest": digest,

@@ -1,46 +1,32 @@
 //! Events of a query log, and the numbers and times that logs write.
 
 use bakeoff_wire::dialect::Dialect;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::lexer::{code_tokens, is_word};
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(ascii_case_insensitive)]
 pub enum LogCommand {
     #[default]
     Query,
     Execute,
     /// Prepared a statement with `?`, or sent `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. The execution is a separate event.
     Prepare,
+    #[strum(to_string = "Connect", serialize = "Change user")]
     Connect,
+    #[strum(serialize = "Reset Connection")]
     Reset,
     Quit,
+    #[strum(serialize = "Init DB")]
     InitDb,
     Other,
 }
 
 impl LogCommand {
-    const NAMES: [(&'static str, Self); 8] = [
-        ("Query", Self::Query),
-        ("Execute", Self::Execute),
-        ("Prepare", Self::Prepare),
-        ("Connect", Self::Connect),
-        ("Reset Connection", Self::Reset),
-        ("Quit", Self::Quit),
-        ("Init DB", Self::InitDb),
-        ("Other", Self::Other),
-    ];
-
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize].0
-    }
-
     /// Looks up a name, ignoring case (MariaDB writes `Reset connection`). Unknown names are `Other`.
     pub fn from_name(name: &[u8]) -> Self {
-        if name.eq_ignore_ascii_case(b"Change user") {
-            return Self::Connect;
-        }
-        let found = Self::NAMES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
-        found.map_or(Self::Other, |(_, command)| *command)
+        std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()).unwrap_or(Self::Other)
     }
 }
 

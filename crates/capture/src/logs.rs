@@ -3,6 +3,8 @@
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 
+use strum::{Display, EnumString, VariantNames};
+
 use crate::event::{LogReader, STATEMENT_MAX, Sink, is_file_header};
 use crate::general_log::{self, GeneralLog};
 use crate::input::{Error, ReadProgress, as_utf8, has_windows_lines, open};
@@ -14,7 +16,8 @@ const BUFFER: usize = 256 << 10;
 const LINE_MAX: u64 = STATEMENT_MAX as u64;
 const HEAD: u64 = 1 << 20;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum Format {
     Slow,
     General,
@@ -24,15 +27,6 @@ pub enum Format {
 }
 
 impl Format {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Slow => "slow",
-            Self::General => "general",
-            Self::Sql => "sql",
-            Self::Digests => "digests",
-        }
-    }
-
     pub fn reader(self) -> Box<dyn LogReader> {
         match self {
             Self::Slow | Self::Digests => Box::<SlowLog>::default(),

@@ -73,7 +73,7 @@ impl<W: Write + Seek> Recorder<W> {
 
     pub fn finish(self, formats: &[Format]) -> io::Result<(W, Vec<DigestTotals>, Overall)> {
         let (digests, mut overall) = self.totals.finish();
-        overall.formats = formats.iter().map(|format| format.name().to_owned()).collect();
+        overall.formats = formats.iter().map(Format::to_string).collect();
         let out = self.writer.finish(&digests, &overall)?;
         Ok((out, digests, overall))
     }

@@ -13,8 +13,10 @@ use bakeoff_capture::{
     CaptureJob, Class, Error, EventLine, Format, ReadProgress, Statement, Summary, TransactionState, capture,
     capture_file, read_summary, session::SessionState,
 };
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use strum::VariantNames;
 
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
@@ -33,16 +35,8 @@ pub struct CaptureArgs {
     #[arg(long, conflicts_with = "output")]
     events: bool,
     /// Format of the logs; default: detected.
-    #[arg(long)]
-    format: Option<FormatName>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum FormatName {
-    Slow,
-    General,
-    Sql,
-    Digests,
+    #[arg(long, value_parser = PossibleValuesParser::new(Format::VARIANTS).try_map(|name| name.parse::<Format>()))]
+    format: Option<Format>,
 }
 
 /// Exits with 0 when done, 2 for an unusable input, 3 for a file that cannot be read or written, 4 for one of an
@@ -56,17 +50,7 @@ pub fn run(args: CaptureArgs) -> ExitCode {
         return ended(print_events(&args.logs[0]));
     }
     let made = match args.output {
-        Some(output) => make(&CaptureJob {
-            logs: args.logs,
-            output,
-            redact: args.redact,
-            format: args.format.map(|name| match name {
-                FormatName::Slow => Format::Slow,
-                FormatName::General => Format::General,
-                FormatName::Sql => Format::Sql,
-                FormatName::Digests => Format::Digests,
-            }),
-        }),
+        Some(output) => make(&CaptureJob { logs: args.logs, output, redact: args.redact, format: args.format }),
         None => read_summary(&args.logs[0]),
     };
     ended(made.map(|summary| print(&summary)))

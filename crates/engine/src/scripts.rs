@@ -2,9 +2,7 @@
 
 use bakeoff_load::failure::Failure;
 use bakeoff_load::script_workload::failure;
-use bakeoff_script::{
-    IgnoreErrors, OptionType, OptionValue, RandKind, RandSettings, Settings, bundled_names, describe, find,
-};
+use bakeoff_script::{IgnoreErrors, OptionValue, RandSettings, Settings, bundled_names, describe, find};
 use serde_json::{Map, Value, json};
 
 pub fn workloads(names: &[String]) -> Result<Value, Failure> {
@@ -25,8 +23,8 @@ fn workload(name: &str) -> Result<Value, Failure> {
             json!({
                 "name": option.name,
                 "description": option.description,
-                "type": type_name(option.kind),
-                "default": value(&option.default_value()),
+                "type": <&str>::from(option.kind),
+                "default": option.default_value(),
             })
         })
         .collect();
@@ -36,29 +34,6 @@ fn workload(name: &str) -> Result<Value, Failure> {
         .map(|command| json!({"name": command.name, "parallel": command.parallel}))
         .collect();
     Ok(json!({"name": name, "options": options, "commands": commands, "runs": description.has_event()}))
-}
-
-fn type_name(kind: OptionType) -> &'static str {
-    match kind {
-        OptionType::Null => "none",
-        OptionType::Bool => "bool",
-        OptionType::Int => "int",
-        OptionType::Size => "size",
-        OptionType::Double => "double",
-        OptionType::String => "string",
-        OptionType::List => "list",
-        OptionType::File => "file",
-    }
-}
-
-fn value(value: &OptionValue) -> Value {
-    match value {
-        OptionValue::Bool(value) => json!(value),
-        OptionValue::Int(value) => json!(value),
-        OptionValue::Double(value) => json!(value),
-        OptionValue::Text(value) => json!(value),
-        OptionValue::List(value) => json!(value),
-    }
 }
 
 /// Converts a request's options to a script's settings. Those named `rand_…` shape the distributions. Later maps win.
@@ -111,7 +86,7 @@ fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) ->
     let text = value.to_text();
     let number = |least: f64, most: f64| text.parse::<f64>().ok().filter(|number| (least..=most).contains(number));
     match name {
-        "rand_type" => rand.kind = RandKind::from_name(&text)?,
+        "rand_type" => rand.kind = text.parse().ok()?,
         "rand_spec_iter" => {
             rand.spec_iter = text.parse().ok().filter(|iterations| (1..=10_000).contains(iterations))?;
         }

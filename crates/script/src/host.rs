@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use strum::FromRepr;
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     Null,
@@ -111,7 +113,7 @@ pub struct ConnectTarget {
 }
 
 /// sysbench's counters, with the numbers of its `sb_counter_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromRepr)]
 #[repr(i32)]
 pub enum Counter {
     Other = 0,

@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use serde::Serialize;
+use strum::{EnumString, FromRepr, IntoStaticStr};
+
 use crate::error::ScriptError;
 use crate::random::{RandSettings, UniquePlace};
 
 /// An option's type, sysbench's `sysbench.cmdline.ARG_*` with its numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, FromRepr, IntoStaticStr)]
 #[repr(i32)]
+#[strum(serialize_all = "lowercase", ascii_case_insensitive)]
 pub enum OptionType {
+    #[strum(to_string = "none")]
     Null = 0,
     Bool = 1,
     Int = 2,
@@ -21,17 +26,6 @@ pub enum OptionType {
 }
 
 impl OptionType {
-    const ALL: [Self; 8] =
-        [Self::Null, Self::Bool, Self::Int, Self::Size, Self::Double, Self::String, Self::List, Self::File];
-
-    pub fn from_number(number: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as i64 == number)
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| format!("{kind:?}") == name)
-    }
-
     pub fn expected(self) -> &'static str {
         match self {
             Self::Bool => "on or off",
@@ -44,7 +38,8 @@ impl OptionType {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum OptionValue {
     Bool(bool),
     Int(i64),
@@ -331,8 +326,8 @@ pub static OPTIONS: LazyLock<Vec<OptionSpec>> = LazyLock::new(|| {
     let mut options = Vec::new();
     for line in include_str!("options.txt").lines().filter(|line| !line.is_empty()) {
         if let [name, kind, in_scripts, default, words] = line.split(" | ").collect::<Vec<_>>()[..] {
-            let kind = OptionType::named(kind).unwrap_or_else(|| unreachable!("in options.txt: {line}"));
-            options.push(OptionSpec { name, kind, in_scripts: OptionType::named(in_scripts), default, words, section });
+            let kind = kind.parse().unwrap_or_else(|_| unreachable!("in options.txt: {line}"));
+            options.push(OptionSpec { name, kind, in_scripts: in_scripts.parse().ok(), default, words, section });
         } else {
             let named = Section::ALL.iter().find(|(_, heading)| heading.trim_end() == line);
             section = named.unwrap_or_else(|| unreachable!("in options.txt: {line}")).0;
@@ -353,7 +348,7 @@ pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValu
     let of_settings = [
         ("threads", threads.clone()),
         ("num_threads", threads),
-        ("rand_type", OptionValue::Text(settings.rand.kind.name().to_owned())),
+        ("rand_type", OptionValue::Text(settings.rand.kind.to_string())),
         ("rand_seed", OptionValue::Double(settings.seed as f64)),
     ];
     let defaults = decls.iter().map(|(name, decl)| (*name, decl.default_value()));

@@ -1,6 +1,8 @@
 //! Random numbers: the generator and its streams, `sysbench.rand.unique`, sysbench's distributions, rows and texts.
 //! Everything follows from the seed.
 
+use strum::{Display, EnumString};
+
 mod content;
 
 pub use content::{Content, Texts, fill_template, fill_varied, push_digit_groups, push_row};
@@ -132,7 +134,8 @@ impl Unique {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Display, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum RandKind {
     #[default]
     Uniform,
@@ -140,24 +143,6 @@ pub enum RandKind {
     Special,
     Pareto,
     Zipfian,
-}
-
-impl RandKind {
-    const NAMES: [(&'static str, Self); 5] = [
-        ("uniform", Self::Uniform),
-        ("gaussian", Self::Gaussian),
-        ("special", Self::Special),
-        ("pareto", Self::Pareto),
-        ("zipfian", Self::Zipfian),
-    ];
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::NAMES.iter().find_map(|(known, kind)| (*known == name).then_some(*kind))
-    }
-
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize].0
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -79,7 +79,8 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     let name = text(table, "name")?;
     let kind: Value = table.get("kind")?;
     let number = kind.as_i64().or_else(|| kind.as_f64().map(|number| number as i64));
-    let kind = number.and_then(OptionType::from_number).ok_or_else(|| {
+    let number = number.and_then(|number| i32::try_from(number).ok());
+    let kind = number.and_then(OptionType::from_repr).ok_or_else(|| {
         let kind = kind.to_string().unwrap_or_default();
         mlua::Error::runtime(format!("{READING} option {name}: {kind} is not a type (sysbench.cmdline.ARG_…)"))
     })?;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bakeoff_load::failure::Failure;
 use bakeoff_load::machine::placement::Placement;
-use bakeoff_script::{RandKind, RandSettings};
+use bakeoff_script::RandSettings;
 
 use crate::command_line::CommandLine;
 
@@ -233,7 +233,7 @@ fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
         in_range(name, number, range)
     };
     Ok(RandSettings {
-        kind: RandKind::from_name(kind).ok_or_else(|| format!("Invalid random numbers distribution: {kind}."))?,
+        kind: kind.parse().map_err(|_| format!("Invalid random numbers distribution: {kind}."))?,
         spec_iter: whole("rand_spec_iter", 1..=10_000)? as u32,
         spec_pct: whole("rand_spec_pct", 0..=100)? as f64,
         spec_res: whole("rand_spec_res", 0..=100)? as f64,

@@ -4,9 +4,12 @@
 use std::io::Write as _;
 use std::sync::LazyLock;
 
+use strum::{Display, EnumString, VariantNames};
+
 use super::{Distributions, Generator, StreamKind};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, EnumString, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum Content {
     /// Groups of eleven digits separated by dashes, as in sysbench's tables.
     Digits,
@@ -25,24 +28,6 @@ pub enum Content {
 }
 
 impl Content {
-    pub const ALL: [(&'static str, Self); 11] = [
-        ("digits", Self::Digits),
-        ("ascii", Self::Ascii),
-        ("text", Self::Text),
-        ("latin", Self::Latin),
-        ("cyrillic", Self::Cyrillic),
-        ("japanese", Self::Japanese),
-        ("chinese", Self::Chinese),
-        ("emoji", Self::Emoji),
-        ("prefix", Self::Prefix),
-        ("uuid", Self::Uuid),
-        ("hash", Self::Hash),
-    ];
-
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find_map(|(known, content)| (*known == name).then_some(*content))
-    }
-
     fn alphabet(self) -> Vec<char> {
         let line = ALPHABETS.lines().nth(self as usize).unwrap_or_default();
         line.chars().skip_while(|character| *character != ' ').skip(1).collect()
@@ -116,8 +101,7 @@ impl Texts {
         };
         let alphabet = content.alphabet();
         if !alphabet.iter().all(|each| *each <= last) {
-            let name = Content::ALL[content as usize].0;
-            return Err(format!("the connection's character set cannot carry content {name}: use utf8mb4 for it"));
+            return Err(format!("the connection's character set cannot carry content {content}: use utf8mb4 for it"));
         }
         let glyphs = Glyphs::new(alphabet.into_iter(), charset);
         Ok(Self { content, compressibility, glyphs, constant: Self::constant_part(content, charset) })

@@ -8,13 +8,6 @@ use crate::host::{Counter, EventEnd, LogLevel};
 use crate::options::OptionDecl;
 use crate::session::shielded;
 
-fn counter(kind: c_int) -> Option<Counter> {
-    use Counter::{BytesRead, BytesWritten, Error, Other, Read, Reconnect, Transactions, Write};
-    [Other, Read, Write, Transactions, Error, Reconnect, BytesRead, BytesWritten]
-        .into_iter()
-        .find(|counter| *counter as c_int == kind)
-}
-
 fn stop(end: EventEnd) {
     shielded((), |session| {
         session.survived();
@@ -25,11 +18,11 @@ fn stop(end: EventEnd) {
 symbols! {
     /// Returns this worker's counter. The thread number is ignored, because a worker sees only its own counters.
     fn sb_counter_val(_thread: c_int, kind: c_int) -> u64 {
-        counter(kind).map_or(0, |counter| shielded(0, |session| session.events.counter(counter)))
+        Counter::from_repr(kind).map_or(0, |counter| shielded(0, |session| session.events.counter(counter)))
     }
 
     fn sb_counter_add(_thread: c_int, kind: c_int, amount: u64) {
-        if let Some(counter) = counter(kind) {
+        if let Some(counter) = Counter::from_repr(kind) {
             shielded((), |session| session.events.count(counter, amount));
         }
     }

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
+use strum::VariantNames;
+
 use super::bytes_of;
 use crate::error::nearest;
 use crate::random::{Content, Distributions, Generator, Texts, fill_template, fill_varied};
@@ -31,9 +33,10 @@ unsafe fn room<'a>(buffer: *mut c_char, length: usize) -> &'a mut [u8] {
 }
 
 fn content_named(name: &str) -> Result<Content, String> {
-    Content::named(name).ok_or_else(|| {
-        let names = Content::ALL.map(|(name, _)| name);
-        let near = nearest(name, names).map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
+    name.parse().map_err(|_| {
+        let names = Content::VARIANTS;
+        let near =
+            nearest(name, names.iter().copied()).map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
         format!("unknown content '{name}', expected one of {}.{near}", names.join(", "))
     })
 }
