@@ -227,9 +227,7 @@ fn uses_clock(sql: &[u8]) -> bool {
 fn class_of(parts: &[Part]) -> Class {
     let from = parts.iter().position(|part| part.text != b"(").unwrap_or(parts.len());
     let parts = &parts[from..];
-    let Some(first) = parts.first() else {
-        return Class::Session;
-    };
+    let Some(first) = parts.first() else { return Class::Session };
     let shows = is(parts, 0, "SHOW");
     if shows || is_any(parts, 0, &["SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "DESC", "DESCRIBE"]) {
         return scan(parts, !shows).map_or(Class::Read, Class::Write);

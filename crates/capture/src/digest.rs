@@ -148,9 +148,7 @@ impl Digester {
     }
 
     fn last(&self, back: usize) -> Id {
-        let Some(at) = self.key.len().checked_sub(2 * (back + 1)).filter(|&at| at >= self.floor) else {
-            return NONE;
-        };
+        let Some(at) = self.key.len().checked_sub(2 * (back + 1)).filter(|&at| at >= self.floor) else { return NONE };
         Id::from_le_bytes([self.key[at], self.key[at + 1]])
     }
 

@@ -85,9 +85,7 @@ impl SessionState {
             self.forget_charset();
             return self.put("character_set", value);
         }
-        let Some(equals) = part.iter().position(|(_, text)| *text == b"=" || *text == b":=") else {
-            return;
-        };
+        let Some(equals) = part.iter().position(|(_, text)| *text == b"=" || *text == b":=") else { return };
         let name = &part[..equals];
         let of_all =
             |text: &[u8]| text.eq_ignore_ascii_case(b"global") || text.to_ascii_lowercase().starts_with(b"persist");

@@ -239,16 +239,12 @@ impl SlowLog {
 
     fn set_line(&mut self, line: &[u8]) -> bool {
         let is_set = line.get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"SET "));
-        let Some(list) = line.trim_ascii_end().strip_suffix(b";").filter(|_| is_set) else {
-            return false;
-        };
+        let Some(list) = line.trim_ascii_end().strip_suffix(b";").filter(|_| is_set) else { return false };
         let mut timestamp = None;
         let mut is_known = true;
         let mut ids = (None, None);
         for pair in list[4..].split(|byte| *byte == b',') {
-            let Some(at) = pair.iter().position(|byte| *byte == b'=') else {
-                return false;
-            };
+            let Some(at) = pair.iter().position(|byte| *byte == b'=') else { return false };
             let value = pair[at + 1..].trim_ascii_start();
             match pair[..at].trim_ascii() {
                 b"timestamp" if value == b"DEFAULT" => is_known = false,
@@ -283,9 +279,7 @@ impl SlowLog {
     }
 
     fn user_line(&mut self, text: &[u8]) {
-        let Some(at) = memchr::memmem::find(text, b"] @ ") else {
-            return;
-        };
+        let Some(at) = memchr::memmem::find(text, b"] @ ") else { return };
         let user = text[..at].rsplit(|byte| *byte == b'[').next().unwrap_or_default();
         let rest = &text[at + 4..];
         let host_end = rest.iter().position(|byte| *byte == b'[').unwrap_or(rest.len());

@@ -92,9 +92,7 @@ impl Shared {
     fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
         let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller));
         while context.gate.failure().is_none() {
-            let Some(file) = lock(&self.files).pop_front() else {
-                break;
-            };
+            let Some(file) = lock(&self.files).pop_front() else { break };
             let client = connector.connect_to(&self.address).map_err(|error| Failure::connecting(&error))?;
             let mut loading = Loading {
                 shared: self,
@@ -218,9 +216,7 @@ impl Loading<'_> {
             }
             self.shared.leave_out("unknown time zones of events");
         }
-        let Some(mark) = self.mark(false) else {
-            return self.send(sql, None);
-        };
+        let Some(mark) = self.mark(false) else { return self.send(sql, None) };
         let was_done = self.statements <= self.file.done;
         match effect {
             Effect::Session => self.send(sql, None),

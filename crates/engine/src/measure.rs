@@ -250,9 +250,7 @@ impl<'a> Cell<'a> {
         let slice = Arc::new(request.slice((block, turn), start_ns, arm.live, starts));
         let guard_end_ns = slice.guard_end_ns;
         arm.workers.begin(&slice);
-        let Some(live) = self.drain(index)? else {
-            return Ok(false);
-        };
+        let Some(live) = self.drain(index)? else { return Ok(false) };
         let arm = &mut self.arms[index];
         arm.live = live;
         let load_ns = now_ns() - start_ns;
@@ -291,18 +289,14 @@ impl<'a> Cell<'a> {
     }
 
     fn intended_starts(&self, block: u64, turn: u64) -> Option<Vec<u64>> {
-        let Load::Open { rate_per_s, arrivals } = self.request.load else {
-            return None;
-        };
+        let Load::Open { rate_per_s, arrivals } = self.request.load else { return None };
         let length_ns = self.request.guard_ns + self.request.slice_ns;
         Some(intended_starts(arrivals, rate_per_s, length_ns, [self.request.key_seed, block, turn, 0]))
     }
 
     fn freeze(&mut self, index: usize) -> Result<(), Failure> {
         let arm = self.arms[index].arm;
-        let Some(pid) = arm.server_pid else {
-            return Ok(());
-        };
+        let Some(pid) = arm.server_pid else { return Ok(()) };
         self.freezer.freeze(pid).map_err(|error| {
             let message = format!("freeze: {error}; run the engine as the server's user, or measure without freeze");
             Failure::bad_request(message).on_arm(&arm.name)

@@ -156,9 +156,7 @@ impl ArmWorkers {
         if stuck > 0 {
             return Err(self.fatal(&format!("{stuck} worker threads do not end, though their connections are cut")));
         }
-        let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else {
-            return Ok(());
-        };
+        let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else { return Ok(()) };
         let _ = finish.send(());
         let began = Instant::now();
         while !thread.is_finished() {

@@ -173,16 +173,12 @@ impl Login {
 
     /// Takes the next packet. Returns how many bytes it used and what to do next. Pass in unused bytes again.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, LoginStep), LoginError> {
-        let Some(header) = Header::decode(input) else {
-            return Ok((0, LoginStep::Receive));
-        };
+        let Some(header) = Header::decode(input) else { return Ok((0, LoginStep::Receive)) };
         if header.payload_bytes > MAX_LOGIN_PAYLOAD_BYTES {
             return Err(malformed("a packet of the login is too long; is this a MySQL server?"));
         }
         let used = HEADER_BYTES + header.payload_bytes;
-        let Some(payload) = input.get(HEADER_BYTES..used) else {
-            return Ok((0, LoginStep::Receive));
-        };
+        let Some(payload) = input.get(HEADER_BYTES..used) else { return Ok((0, LoginStep::Receive)) };
         // A server that is full or shutting down sends its error with sequence number 0.
         if header.sequence != self.sequence && payload.first() != Some(&0xff) {
             return Err(malformed("packets are out of order"));
@@ -314,9 +310,7 @@ impl Login {
             _ => return Err(malformed("the answer to the login is of an unknown type")),
         };
         self.state = State::Auth(auth);
-        let Some(answer) = answer else {
-            return Ok(LoginStep::Receive);
-        };
+        let Some(answer) = answer else { return Ok(LoginStep::Receive) };
         self.sequence = packet::encode(out, &answer, self.sequence);
         Ok(LoginStep::Send)
     }

@@ -73,12 +73,8 @@ impl ReplyScanner {
         }
         loop {
             self.skip_ordinary(bytes);
-            let Some(packet) = bytes.get(self.at..) else {
-                return Ok(None);
-            };
-            let Some(header) = Header::decode(packet) else {
-                return Ok(None);
-            };
+            let Some(packet) = bytes.get(self.at..) else { return Ok(None) };
+            let Some(header) = Header::decode(packet) else { return Ok(None) };
             if header.sequence != self.sequence {
                 return self.out_of_order(header, packet);
             }
@@ -116,9 +112,7 @@ impl ReplyScanner {
             if header.payload_bytes == MAX_PAYLOAD_BYTES {
                 return Err(malformed("a packet other than a row has 16 MiB"));
             }
-            let Some(payload) = packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes) else {
-                return Ok(None);
-            };
+            let Some(payload) = packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes) else { return Ok(None) };
             self.step(header);
             match self.read(payload) {
                 Ok(None) => {}

@@ -43,9 +43,7 @@ impl RowCursor {
 
     /// Parses the next row into `row`: one entry per column, None for NULL. Returns false after the last row.
     pub fn next(&mut self, reply: &[u8], row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, Malformed> {
-        let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else {
-            return Ok(false);
-        };
+        let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else { return Ok(false) };
         if result.rows_dropped {
             return Err(Malformed { what: "result set", why: "it was too large, so its rows were dropped" });
         }

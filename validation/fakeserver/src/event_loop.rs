@@ -210,9 +210,7 @@ impl EventLoop {
 
     /// Reads what has arrived; false if the client is gone.
     fn read(&mut self, slot: usize) -> bool {
-        let Some(connection) = self.connections[slot].as_mut() else {
-            return true;
-        };
+        let Some(connection) = self.connections[slot].as_mut() else { return true };
         loop {
             match rustix::io::read(&connection.socket, &mut self.buffer[..]) {
                 Ok(0) => return false,
@@ -234,9 +232,7 @@ impl EventLoop {
     /// Answers the payloads that have arrived, one after another, until one has to wait.
     fn advance(&mut self, slot: usize) {
         loop {
-            let Some(connection) = self.connections[slot].as_mut() else {
-                return;
-            };
+            let Some(connection) = self.connections[slot].as_mut() else { return };
             if connection.state != State::Open || !connection.output.is_empty() {
                 return;
             }
@@ -261,9 +257,7 @@ impl EventLoop {
     /// Sends an encoded answer now, or once its work is done.
     fn answer(&mut self, slot: usize, reply: &Reply) {
         let now_ns = self.now_ns();
-        let Some(connection) = self.connections[slot].as_mut() else {
-            return;
-        };
+        let Some(connection) = self.connections[slot].as_mut() else { return };
         let law = &self.server.config.law;
         let finish_ns = if reply.timed {
             law.finish_ns(now_ns, law.work_ns(now_ns, &mut connection.session.random))
@@ -279,9 +273,7 @@ impl EventLoop {
     }
 
     fn deliver(&mut self, slot: usize, delivery: Delivery) {
-        let Some(connection) = self.connections[slot].as_mut() else {
-            return;
-        };
+        let Some(connection) = self.connections[slot].as_mut() else { return };
         match delivery {
             Delivery::Whole => {}
             Delivery::WholeThenClose => connection.state = State::Closing,
@@ -292,9 +284,7 @@ impl EventLoop {
 
     /// Writes as much as the socket takes, and waits to write the rest.
     fn flush(&mut self, slot: usize) {
-        let Some(connection) = self.connections[slot].as_mut() else {
-            return;
-        };
+        let Some(connection) = self.connections[slot].as_mut() else { return };
         while connection.sent < connection.output.len() {
             match rustix::io::write(&connection.socket, &connection.output[connection.sent..]) {
                 Ok(count) => connection.sent += count,
@@ -323,9 +313,7 @@ impl EventLoop {
     }
 
     fn watch(&mut self, slot: usize, flags: EventFlags) {
-        let Some(connection) = self.connections[slot].as_ref() else {
-            return;
-        };
+        let Some(connection) = self.connections[slot].as_ref() else { return };
         if epoll::modify(&self.epoll, &connection.socket, EventData::new_u64(slot as u64), flags).is_err() {
             self.drop_connection(slot);
         }

@@ -106,9 +106,7 @@ impl Law {
 
     /// Returns when work that begins at `start_ns` is done, stalls included.
     pub(crate) fn finish_ns(&self, start_ns: u64, work_ns: u64) -> u64 {
-        let Some(stall) = self.stall else {
-            return start_ns.saturating_add(work_ns);
-        };
+        let Some(stall) = self.stall else { return start_ns.saturating_add(work_ns) };
         let (mut now, mut left) = (start_ns, work_ns);
         loop {
             now = stall.end_of_stall_at(now).unwrap_or(now);

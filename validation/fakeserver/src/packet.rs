@@ -24,18 +24,14 @@ pub(crate) enum Front<'a> {
 }
 
 pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
-    let Some((sequence, payload)) = one_packet(bytes) else {
-        return Front::Incomplete;
-    };
+    let Some((sequence, payload)) = one_packet(bytes) else { return Front::Incomplete };
     if payload.len() < MAX_PAYLOAD {
         return Front::Whole { sequence, payload: payload.into(), taken: HEADER + payload.len() };
     }
     let mut joined = payload.to_vec();
     let mut taken = HEADER + payload.len();
     loop {
-        let Some((sequence, payload)) = one_packet(&bytes[taken..]) else {
-            return Front::Incomplete;
-        };
+        let Some((sequence, payload)) = one_packet(&bytes[taken..]) else { return Front::Incomplete };
         joined.extend_from_slice(payload);
         taken += HEADER + payload.len();
         if joined.len() > MAX_ALLOWED_PACKET_BYTES {

@@ -54,9 +54,7 @@ impl Prepared {
 
     /// Appends the result set in this form, encoded once; false if there is none.
     pub(crate) fn put_rows(&self, form: Form, out: &mut Vec<u8>) -> bool {
-        let Action::Rows(table) = &self.statement.action else {
-            return false;
-        };
+        let Action::Rows(table) = &self.statement.action else { return false };
         let mut replies = self.replies.borrow_mut();
         let known = replies.iter().position(|(of, _)| *of == form).unwrap_or_else(|| {
             let mut encoded = Vec::new();

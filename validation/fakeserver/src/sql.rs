@@ -115,9 +115,7 @@ fn column(item: &str) -> Column {
 
 /// Counts the groups at depth 0 after VALUES.
 fn inserted_rows(rest: &str) -> u64 {
-    let Some(values) = find_word(rest, "VALUES") else {
-        return 1;
-    };
+    let Some(values) = find_word(rest, "VALUES") else { return 1 };
     let (mut depth, mut groups) = (0i32, 0);
     scan(&rest[values..], |_, byte| match byte {
         b'(' => {

@@ -117,9 +117,7 @@ impl<S: Schedule> EventClock<S> {
         if !current.window_over.take() {
             self.stats.end_slice(self.boundary_ns());
         }
-        let Some((number, slice)) = self.gate.rest(current.number.get()) else {
-            return false;
-        };
+        let Some((number, slice)) = self.gate.rest(current.number.get()) else { return false };
         current.number.set(number);
         current.open_loop.set(slice.schedule.is_some());
         current.guard_end_ns.set(slice.guard_end_ns);

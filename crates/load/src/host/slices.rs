@@ -83,9 +83,7 @@ impl SliceHost {
         let (current, now_ns) = (&self.slice, self.boundary_ns());
         self.event.in_window.set(false);
         let slice = current.slice.borrow();
-        let Some(slice) = slice.as_deref() else {
-            return false;
-        };
+        let Some(slice) = slice.as_deref() else { return false };
         if !current.window_over.replace(true) {
             self.stats.end_slice(now_ns);
             slice.open_windows.fetch_sub(1, Relaxed);

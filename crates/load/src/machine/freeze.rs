@@ -41,9 +41,7 @@ impl Freezer {
     }
 
     pub fn thaw(&mut self, pid: i32) {
-        let Some(index) = self.frozen.iter().position(|&frozen| frozen == pid) else {
-            return;
-        };
+        let Some(index) = self.frozen.iter().position(|&frozen| frozen == pid) else { return };
         self.frozen.swap_remove(index);
         // A dead server cannot be thawed. The arm's next query fails.
         let _ = signal(pid, Signal::CONT);

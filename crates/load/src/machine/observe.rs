@@ -54,9 +54,7 @@ impl Observer {
 
     /// CPU time of the server's threads so far, about 5 us per thread. Empty without a server.
     pub fn threads(&self) -> ThreadTimes {
-        let Some(pid) = self.server_pid else {
-            return ThreadTimes::default();
-        };
+        let Some(pid) = self.server_pid else { return ThreadTimes::default() };
         threads_of(pid)
             .filter_map(|thread| {
                 let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
@@ -74,9 +72,7 @@ impl Observer {
         slice_ns: u64,
         whole_ns: u64,
     ) -> BTreeMap<String, u64> {
-        let Some(pid) = self.server_pid else {
-            return BTreeMap::new();
-        };
+        let Some(pid) = self.server_pid else { return BTreeMap::new() };
         let name = |thread: i32| {
             let path = format!("/proc/{pid}/task/{thread}/comm");
             std::fs::read_to_string(path).map(|name| name.trim().to_owned())
@@ -139,9 +135,7 @@ fn labelled(text: &str, label: &str) -> Option<u64> {
 /// Parses `/proc/stat`: the line of all CPUs (in ticks, usually 10 ms) and the context switches since boot. See proc(5).
 fn parse_host(text: &str, snapshot: &mut KernelCounters) {
     snapshot.context_switches = labelled(text, "ctxt");
-    let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else {
-        return;
-    };
+    let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else { return };
     let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
     let tick_ns = 1_000_000_000 / clock_ticks_per_second().max(1);
     // user nice system idle iowait irq softirq steal; guest time is already in user and nice.

@@ -254,9 +254,7 @@ fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {
     ]
     .into_iter()
     .filter_map(|(elliptic, suite)| {
-        let SupportedCipherSuite::Tls12(elliptic) = elliptic else {
-            return None;
-        };
+        let SupportedCipherSuite::Tls12(elliptic) = elliptic else { return None };
         let finite = Tls12CipherSuite {
             common: CipherSuiteCommon { suite, ..elliptic.common },
             kx: KeyExchangeAlgorithm::DHE,

@@ -96,9 +96,7 @@ symbols! {
 
     fn db_fetch_row(result: *mut SqlResult) -> *mut SqlRow {
         let Some(connection) = (unsafe { connection_of(result) }) else { return ptr::null_mut() };
-        let Some(link) = connection.link.as_deref_mut().filter(|_| connection.result.columns > 0) else {
-            return ptr::null_mut();
-        };
+        let Some(link) = connection.link.as_deref_mut().filter(|_| connection.result.columns > 0) else { return ptr::null_mut() };
         let buffer = &mut connection.row;
         match guarded(|_| link.fetch_row(&mut buffer.fields)) {
             Ok(true) => {
