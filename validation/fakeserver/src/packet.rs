@@ -95,21 +95,14 @@ impl<'a> PacketWriter<'a> {
 }
 
 pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
-    match value {
-        0..=250 => out.push(value as u8),
-        251..=0xFFFF => {
-            out.push(0xFC);
-            out.extend_from_slice(&(value as u16).to_le_bytes());
-        }
-        0x1_0000..=0xFF_FFFF => {
-            out.push(0xFD);
-            out.extend_from_slice(&(value as u32).to_le_bytes()[..3]);
-        }
-        _ => {
-            out.push(0xFE);
-            out.extend_from_slice(&value.to_le_bytes());
-        }
-    }
+    let (mark, length) = match value {
+        0..=250 => (None, 1),
+        251..=0xFFFF => (Some(0xFC), 2),
+        0x1_0000..=0xFF_FFFF => (Some(0xFD), 3),
+        _ => (Some(0xFE), 8),
+    };
+    out.extend(mark);
+    out.extend_from_slice(&value.to_le_bytes()[..length]);
 }
 
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {

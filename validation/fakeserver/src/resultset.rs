@@ -114,26 +114,24 @@ pub(crate) fn put_error(writer: &mut PacketWriter<'_>, error: &SqlError) {
     });
 }
 
-pub(crate) fn put_eof(writer: &mut PacketWriter<'_>, status: u16) {
+/// Appends an EOF packet, or with `warnings` the OK packet that stands for one.
+fn put_eof(writer: &mut PacketWriter<'_>, status: u16, warnings: &[u8]) {
     writer.packet(|out| {
         out.extend_from_slice(&[0xFE, 0, 0]);
         out.extend_from_slice(&status.to_le_bytes());
+        out.extend_from_slice(warnings);
     });
 }
 
-fn put_end_of_rows(writer: &mut PacketWriter<'_>, form: Form) {
-    if form.deprecate_eof {
-        writer.packet(|out| {
-            out.extend_from_slice(&[0xFE, 0, 0]);
-            out.extend_from_slice(&form.status.to_le_bytes());
-            out.extend_from_slice(&[0; 2]);
-        });
-    } else {
-        put_eof(writer, form.status);
+/// Appends the definitions of columns and what ends them; nothing if there are none.
+pub(crate) fn put_columns(writer: &mut PacketWriter<'_>, columns: &[Column], form: Form) {
+    columns.iter().for_each(|column| put_column(writer, column));
+    if !columns.is_empty() && !form.deprecate_eof {
+        put_eof(writer, form.status, &[]);
     }
 }
 
-pub(crate) fn put_column(writer: &mut PacketWriter<'_>, column: &Column) {
+fn put_column(writer: &mut PacketWriter<'_>, column: &Column) {
     const UTF8MB4: u16 = 45;
     const BINARY: u16 = 63;
     let (charset, length) = match column.kind {
@@ -154,16 +152,11 @@ pub(crate) fn put_column(writer: &mut PacketWriter<'_>, column: &Column) {
 
 pub(crate) fn put_table(writer: &mut PacketWriter<'_>, table: &Table, form: Form) {
     writer.packet(|out| put_lenenc(out, table.columns.len() as u64));
-    for column in &table.columns {
-        put_column(writer, column);
-    }
-    if !form.deprecate_eof {
-        put_eof(writer, form.status);
-    }
+    put_columns(writer, &table.columns, form);
     for row in (0..table.repeat).flat_map(|_| &table.rows) {
         writer.packet(|out| if form.binary { put_binary_row(out, row) } else { put_text_row(out, row) });
     }
-    put_end_of_rows(writer, form);
+    put_eof(writer, form.status, if form.deprecate_eof { &[0; 2] } else { &[] });
 }
 
 fn put_text_row(out: &mut Vec<u8>, row: &[Value]) {

@@ -11,7 +11,7 @@ use crate::law::random_stream;
 use crate::packet::{PacketWriter, PayloadReader};
 use crate::prepared::{Catalogue, Prepared};
 use crate::resultset::{
-    Column, Form, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, SqlError, put_column, put_eof, put_error, put_ok, put_table,
+    Column, Form, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, SqlError, put_columns, put_error, put_ok, put_table,
 };
 use crate::server::{Injection, Server};
 use crate::settings::{self, SessionFacts};
@@ -190,13 +190,10 @@ impl Session {
             Some(command::LONG_DATA) => {}
             Some(command::RESET) => {
                 let id = reader.u32();
-                let known = self.slot(id).is_some_and(|slot| slot.is_some());
-                let mut writer = PacketWriter::new(out, 1);
-                if known {
-                    put_ok(&mut writer, 0, self.status());
-                } else {
-                    put_error(&mut writer, &unknown_statement(id));
+                if self.slot(id).is_some_and(|slot| slot.is_some()) {
+                    return self.ok(out, 1);
                 }
+                put_error(&mut PacketWriter::new(out, 1), &unknown_statement(id));
             }
             Some(command::INIT_DB) => {
                 self.facts.database = Some(String::from_utf8_lossy(body).into_owned());
@@ -273,19 +270,8 @@ impl Session {
             out.extend_from_slice(&[0; 3]);
         });
         let form = self.form(true);
-        let parameter = Column::text("?");
-        for _ in 0..prepared.parameters {
-            put_column(&mut writer, &parameter);
-        }
-        if prepared.parameters > 0 && !form.deprecate_eof {
-            put_eof(&mut writer, form.status);
-        }
-        for column in columns {
-            put_column(&mut writer, column);
-        }
-        if !columns.is_empty() && !form.deprecate_eof {
-            put_eof(&mut writer, form.status);
-        }
+        put_columns(&mut writer, &vec![Column::text("?"); prepared.parameters.into()], form);
+        put_columns(&mut writer, columns, form);
         self.statements.push(Some(prepared));
     }
 
