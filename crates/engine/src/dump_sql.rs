@@ -286,3 +286,7 @@ fn add_value(sql: &mut Vec<u8>, value: &[u8], function: &str) {
     }
     sql.extend_from_slice(after);
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/dump_sql.rs"]
+mod tests;

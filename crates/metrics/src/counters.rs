@@ -168,3 +168,7 @@ impl SliceCounters {
         errors
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/counters.rs"]
+mod tests;

@@ -28,7 +28,3 @@ pub fn ms(ns: u64) -> f64 {
 #[cfg(test)]
 #[path = "../tests/unit/lib.rs"]
 mod tests;
-
-#[cfg(test)]
-#[path = "../tests/unit/mod.rs"]
-mod tests;

@@ -35,3 +35,7 @@ impl Histogram {
             .collect()
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/histogram.rs"]
+mod tests;

@@ -290,3 +290,7 @@ impl Zipfian {
         log.exp()
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/random.rs"]
+mod tests;

@@ -126,3 +126,7 @@ fn with_default(given: Option<String>, default: &str) -> String {
         None => default,
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/source.rs"]
+mod tests;

@@ -214,3 +214,7 @@ pub(crate) fn help() -> String {
 pub(crate) fn bad_value(name: &str, value: &str) -> String {
     format!("Invalid value for the '{name}' option: '{value}'")
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/command_line.rs"]
+mod tests;

@@ -15,7 +15,3 @@ mod stats;
 mod test;
 
 pub use invocation::sysbench;
-
-#[cfg(test)]
-#[path = "../tests/unit/mod.rs"]
-mod tests;

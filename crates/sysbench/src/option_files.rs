@@ -130,3 +130,7 @@ fn value_of(value: &str) -> &str {
     }
     value.split_once(" #").map_or(value, |(before, _)| before.trim_end())
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/option_files.rs"]
+mod tests;

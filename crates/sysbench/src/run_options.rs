@@ -246,3 +246,7 @@ fn seed_of_clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 & ((1 << 53) - 1)
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/run_options.rs"]
+mod tests;

@@ -200,3 +200,7 @@ fn prepare_mode(name: &str) -> Option<PrepareMode> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/server.rs"]
+mod tests;

@@ -180,3 +180,7 @@ impl Stats {
         std::mem::take(&mut sums[span as usize])
     }
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/stats.rs"]
+mod tests;

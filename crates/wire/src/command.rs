@@ -143,3 +143,7 @@ pub fn ping(out: &mut Vec<u8>) {
 pub fn quit(out: &mut Vec<u8>) {
     command(out, COM_QUIT, &[]);
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/command.rs"]
+mod tests;

@@ -328,3 +328,7 @@ fn put_nul_terminated(out: &mut Vec<u8>, text: &str) -> Result<(), LoginError> {
 fn malformed(why: &'static str) -> LoginError {
     Malformed { what: "login", why }.into()
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/login.rs"]
+mod tests;

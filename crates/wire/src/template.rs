@@ -90,3 +90,7 @@ fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(&bytes[from..]);
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/template.rs"]
+mod tests;

@@ -125,7 +125,9 @@ fn put_eof(writer: &mut PacketWriter<'_>, status: u16, warnings: &[u8]) {
 
 /// Appends the definitions of columns and what ends them; nothing if there are none.
 pub(crate) fn put_columns(writer: &mut PacketWriter<'_>, columns: &[Column], form: Form) {
-    columns.iter().for_each(|column| put_column(writer, column));
+    for column in columns {
+        put_column(writer, column);
+    }
     if !columns.is_empty() && !form.deprecate_eof {
         put_eof(writer, form.status, &[]);
     }

@@ -1,12 +1,6 @@
 //! Tests of the changes to a dump's statements, and of rows as INSERTs.
 
-use bakeoff_capture::Dialect;
-use bakeoff_script::host::SqlError;
-
-use crate::dump_sql::{
-    Effect, beginning, disable_event, effect, left_out, read_rows, sets_time_zone, translate, without_definer,
-};
-use crate::request::DumpRows;
+use super::*;
 
 fn refusal(code: u16, message: &str) -> SqlError {
     SqlError::client(code, message)

@@ -1,5 +1,4 @@
 //! Unit tests that need only what the whole crate sees. Those of private items are in their modules.
 
-mod dump_sql;
 mod request;
 mod scripts;

@@ -4,7 +4,7 @@ use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Code;
 use bakeoff_load::net::{Endpoint, PrepareMode, TlsMode};
 
-use crate::request::{Body, Load, Measure, Request};
+use crate::request::{Body, Load, Request};
 
 const MEASURE: &str = r#"{"type": "measure", "id": 3, "cell": "oltp_point_select/4", "script": "oltp_point_select",
         "options": {"tables": 4}, "arm_options": {"B": {"range_size": 10}},

@@ -1,7 +1,6 @@
 //! Tests of `src/scripts.rs`.
 
 use bakeoff_load::failure::Code;
-use bakeoff_load::script_workload::failure;
 use bakeoff_script::{OptionValue, RandKind};
 use serde_json::{Map, Value, json};
 

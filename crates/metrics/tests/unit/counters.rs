@@ -1,8 +1,8 @@
 //! Tests of `src/counters.rs`.
 
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
+
+use super::*;
 
 #[derive(Debug, Clone)]
 enum Step {

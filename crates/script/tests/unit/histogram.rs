@@ -1,6 +1,6 @@
 //! Tests of `src/histogram.rs`.
 
-use crate::histogram::Histogram;
+use super::*;
 
 #[test]
 fn values_fall_into_their_buckets_and_the_ends_catch_the_rest() {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::random::{Distributions, Generator, RandKind, RandSettings, StreamKind, Unique, UniquePlace, Zipfian};
+use super::*;
 
 #[test]
 fn streams_are_reproducible_and_apart() {

@@ -1,9 +1,9 @@
 //! Tests of `src/source.rs`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 
-use crate::source::{bundled_names, find, find_on_path};
+use super::*;
 
 #[test]
 fn bundled_names_are_workloads_that_load() {

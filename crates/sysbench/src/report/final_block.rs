@@ -87,3 +87,7 @@ SQL statistics:
     }
     text
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/report_final_block.rs"]
+mod tests;

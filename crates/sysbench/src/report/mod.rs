@@ -150,3 +150,7 @@ pub(crate) fn operations(delta: &Delta) -> Option<String> {
     }
     Some(text)
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/report_mod.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! Tests of `src/command_line.rs`.
 
-use crate::command_line::CommandLine;
+use super::*;
 
 fn parse(words: &str) -> Result<CommandLine, String> {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

@@ -1,6 +1,6 @@
 //! Tests of `src/option_files.rs`.
 
-use crate::option_files::my_cnf;
+use super::*;
 
 #[test]
 fn the_clients_groups_are_read_and_the_servers_are_not() {

@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use bakeoff_metrics::{SliceTotals, ms};
+use bakeoff_metrics::SliceTotals;
 use bakeoff_script::{ScriptSource, Settings};
 
+use super::*;
 use crate::report::operations;
-use crate::run_options::Percentile;
-use crate::stats::Delta;
-use crate::test::{ScriptTest, Test};
+use crate::test::ScriptTest;
 
 fn delta() -> Delta {
     let mut delta = Delta {

@@ -1,10 +1,8 @@
 //! Tests of `src/report/mod.rs`.
 
-use bakeoff_metrics::{SliceTotals, ms};
-
+use super::*;
 use crate::command_line::CommandLine;
-use crate::report::preamble;
-use crate::run_options::RunOptions;
+use bakeoff_metrics::SliceTotals;
 
 fn options(words: &str) -> RunOptions {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

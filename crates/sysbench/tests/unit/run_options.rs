@@ -1,12 +1,6 @@
 //! Tests of `src/run_options.rs`.
 
-use std::time::Duration;
-
-use bakeoff_load::failure::Failure;
-use bakeoff_script::RandSettings;
-
-use crate::command_line::CommandLine;
-use crate::run_options::{Percentile, RunOptions, verbosity};
+use super::*;
 
 fn read(words: &str) -> Result<RunOptions, String> {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

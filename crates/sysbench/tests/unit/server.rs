@@ -1,11 +1,6 @@
 //! Tests of `src/server.rs`.
 
-use bakeoff_load::net::TlsMode;
-use bakeoff_script::IgnoreErrors;
-
-use crate::command_line::CommandLine;
-use crate::option_files::my_cnf;
-use crate::server::MySqlOptions;
+use super::*;
 
 fn line(words: &str) -> CommandLine {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();

@@ -1,9 +1,6 @@
 //! Tests of `src/stats.rs`.
 
-use bakeoff_load::worker_stats::LatencyStore;
-use bakeoff_metrics::seconds;
-
-use crate::stats::{Snapshot, Span, Stats};
+use super::*;
 
 #[test]
 fn each_delta_has_what_happened_in_it_and_nothing_is_lost() {

@@ -1,6 +1,6 @@
 //! Tests of `src/command.rs`.
 
-use crate::command::{BoundTypes, Parameter, execute};
+use super::*;
 
 #[test]
 fn types_are_sent_only_when_they_change() {

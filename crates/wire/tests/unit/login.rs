@@ -2,9 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::auth::{Channel, LoginError};
-use crate::login::{Greeting, Login, LoginOptions, TlsWish, collation_id};
-use crate::packet;
+use super::*;
 
 fn greeting(scramble_bytes: u8, second: &[u8], plugin: &[u8]) -> Vec<u8> {
     let flags = capability::PROTOCOL_41 | capability::SECURE_CONNECTION | capability::PLUGIN_AUTH;

@@ -1,8 +1,5 @@
 //! Unit tests that need only what the whole crate sees. Those of private items are in their modules.
 
 mod bytes;
-mod command;
-mod login;
 mod packet;
 mod reply;
-mod template;

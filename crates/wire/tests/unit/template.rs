@@ -1,10 +1,8 @@
 //! Tests of `src/template.rs`.
 
+use super::*;
+use crate::dialect::{MultiByte, Opaque};
 use proptest::prelude::*;
-
-use crate::command::Parameter;
-use crate::dialect::{Dialect, MultiByte, Opaque};
-use crate::template::Template;
 
 const PLAIN: Dialect = Dialect { no_backslash_escapes: false, ansi_quotes: false, multi_byte: MultiByte::Safe };
 
