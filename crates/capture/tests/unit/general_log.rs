@@ -2,7 +2,8 @@
 
 use super::slow_log::read;
 use crate::event::{Event, LogCommand};
-use crate::general_log::GeneralLog;
+use crate::general_log::{GeneralLog, statements};
+use crate::session::SessionState;
 
 fn events(log: &str) -> Vec<Event> {
     read(GeneralLog::default(), log.as_bytes()).events

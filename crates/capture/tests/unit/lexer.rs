@@ -1,6 +1,8 @@
 //! Tests of the lexer: where tokens begin and end.
 
-use crate::lexer::{Kind, Lexer};
+use bakeoff_wire::dialect::{Dialect, MultiByte};
+
+use crate::lexer::{Kind, Lexer, ending_texts};
 
 fn tokens(sql: &str) -> Vec<(Kind, &str)> {
     Lexer::new(sql.as_bytes()).map(|token| (token.kind, &sql[token.start..token.end])).collect()

@@ -1,8 +1,11 @@
 //! Tests of reading logs and detecting their format.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use super::slow_log::Kept;
+use crate::input::{Error, ReadProgress};
+use crate::logs::{Format, detect, read_logs};
 
 const SLOW: &str = "# Time: 2024-11-06T09:57:35.187996Z\n# User@Host: a[a] @ localhost []  Id:     9\n\
     # Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891200;\nSELECT 'x';\n";

@@ -1,6 +1,7 @@
 //! Tests of removing passwords and of redaction.
 
 use bakeoff_wire::dialect::Dialect;
+use bakeoff_wire::dialect::MultiByte;
 
 use crate::digest::Digester;
 use crate::facts::mentions;
