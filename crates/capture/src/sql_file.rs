@@ -217,3 +217,7 @@ pub(crate) fn looks_like_sql(head: &[u8], goes_on: bool) -> bool {
         FIRST.split_whitespace().any(|each| each.as_bytes().eq_ignore_ascii_case(word))
     })
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/sql_file.rs"]
+mod tests;

@@ -1,8 +1,7 @@
 //! Tests of the capture file.
 
 use std::fs::File;
-use std::io;
-use std::path::PathBuf;
+use std::io::{self, BufRead, Write};
 
 use crate::capture_file::{
     DigestTotals, EventLine, Header, Line, Overall, PartialFile, VERSION, Writer, open, read_summary,

@@ -10,5 +10,4 @@ mod lexer;
 mod logs;
 mod redact;
 mod session;
-mod slow_log;
-mod sql_file;
+pub(crate) mod slow_log;

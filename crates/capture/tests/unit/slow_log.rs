@@ -1,7 +1,6 @@
 //! Tests of slow logs of each server, also after rotation and crashes.
 
-use crate::event::LogCommand;
-use crate::event::{Event, LogReader, Sink, number};
+use crate::event::{Event, LogCommand, LogReader, Sink};
 use crate::slow_log::SlowLog;
 
 /// Keeps events.

@@ -1,8 +1,7 @@
 //! Tests of files of SQL.
 
-use super::slow_log::{Kept, read};
-use crate::event::Event;
-use crate::sql_file::{SqlFile, looks_like_sql};
+use super::*;
+use crate::tests::slow_log::{Kept, read};
 
 fn statements(text: &str) -> Vec<String> {
     let kept = read(SqlFile::default(), text.as_bytes());
