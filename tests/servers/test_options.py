@@ -446,11 +446,11 @@ def test_a_cnf_has_the_empty_text_where_that_is_the_value():
 
 
 def test_rocksdb_by_its_short_name():
-    assert translate(target("M10.11.19"), {"plugin": "rocksdb"}).options == {"plugin_load_add": "ha_rocksdb"}
+    assert translate(target("M10.11.19"), {"plugin": "rocksdb"}).options == {"plugin_load_add": "ha_rocksdb.so"}
     percona = Target("percona-8.0.36", "mysql", (8, 0, 36))
     assert translate(percona, {"plugin": "rocksdb"}).options == {"plugin_load_add": "ha_rocksdb.so"}
     both = {"plugin": "rocksdb", "plugin_load_add": "ha_blackhole"}
-    assert translate(target("M10.11.19"), both).options == {"plugin_load_add": "ha_blackhole;ha_rocksdb"}
+    assert translate(target("M10.11.19"), both).options == {"plugin_load_add": "ha_blackhole;ha_rocksdb.so"}
 
 
 @pytest.mark.parametrize(

@@ -243,13 +243,13 @@ def test_rocksdb_is_loaded_where_it_is():
         ("", Data(engine="rocksdb")),
     ):
         found = settings("mariadb", "10.11.19", options, data=data, **with_it)
-        assert found.options["plugin_load_add"] == "ha_rocksdb"
+        assert found.options["plugin_load_add"] == "ha_rocksdb.so"
         assert found.options["rocksdb_block_cache_size"] == str(512 << 20)
     beside = settings("mariadb", "10.11.19", ",plugin_load_add=ha_rocksdb", **with_it)  # loaded, and tables stay InnoDB
     assert beside.options["innodb_buffer_pool_size"] == str(512 << 20)
     other = ",default_storage_engine=rocksdb,plugin_load_add=ha_blackhole"
     both = settings("mariadb", "10.11.19", other, **with_it)
-    assert both.options["plugin_load_add"] == "ha_rocksdb;ha_blackhole"
+    assert both.options["plugin_load_add"] == "ha_rocksdb.so;ha_blackhole"
     with pytest.raises(SpecError, match=r"not include MyRocks.*mariadb:10\.11\.19"):
         settings("mysql", "8.0.15", data=Data(engine="rocksdb"))
 

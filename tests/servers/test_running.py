@@ -241,8 +241,10 @@ def test_page_size_and_compressed_rows(make):
 
 
 def test_rocksdb(make):
-    server = make("mariadb:10.11,default_storage_engine=RocksDB", data=Data(engine="rocksdb"))
+    asked = "default_storage_engine=RocksDB,rocksdb_max_background_jobs=3"
+    server = make(f"mariadb:10.11,{asked}", data=Data(engine="rocksdb"))
     server.start()
+    assert server.variables()["rocksdb_max_background_jobs"] == "3"
     load(server, "RocksDB")
     assert server.ignored_settings() == []
     assert readiness.warm(server, "sbtest").warm is None

@@ -29,6 +29,7 @@ GROUPS: dict[str, tuple[str, ...]] = {name: tuple(members) for name, members in 
 FIXED: dict[str, dict[str, str]] = _DATA["fixed"]
 _OUTSIDE = "files outside the data directory are not part of snapshots"
 _REDO_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
+MYROCKS = "ha_rocksdb.so"
 Row = Mapping[str, Any]
 _TRUE = ("", "1", "on", "true", "yes")
 _FALSE = ("0", "off", "false", "no")
@@ -359,15 +360,11 @@ def no_tls(target: Target) -> dict[str, str]:
     return {"tls_version": ""} if understands(target, "tls_version") else {}
 
 
-def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
+def _plugin(_: Target, rest: dict[str, str], done: Translation) -> None:
     if "plugin" in rest:
         value = rest.pop("plugin")
-        library = myrocks_library(target) if value.lower() in ("rocksdb", "myrocks") else value
+        library = MYROCKS if value.lower() in ("rocksdb", "myrocks") else value
         rest["plugin_load_add"] = joined(rest.get("plugin_load_add"), "plugin_load_add", library)
-
-
-def myrocks_library(target: Target) -> str:
-    return "ha_rocksdb" if target.family == "mariadb" else "ha_rocksdb.so"
 
 
 def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
@@ -393,7 +390,9 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     plain = stem(name)
     if name.startswith("loose_") or understands(target, plain) or understands(target, name):
         done.options[name] = value
-        _check_value(target, name, value)
+        for row in _DATA["value"]:
+            if name in row["options"] and row["contains"] in value.lower() and not target.within(row):
+                raise _refuse(target, name, value, row["reason"])
         return
     fact = option_facts().get(plain)
     if fact is None:
@@ -405,8 +404,10 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     negated = is_negated(name)
     off = negated or is_false(value)
     switch = "off" if off else "on" if is_true(value) else ""  # empty if it is not a switch
-    neutral = switch in fact.get("neutral", ()) or (not negated and value.lower() in fact.get("neutral", ()))
-    if neutral and target.within({"mysql_neutral": "*", "mariadb_neutral": "*", **fact}, "_neutral"):
+    meant = {switch, "" if negated else value.lower()}
+    if meant & set(fact.get("neutral", ())) and target.within(
+        {"mysql_neutral": "*", "mariadb_neutral": "*", **fact}, "_neutral"
+    ):
         done.notes.append(f"{option_text(name, value)} was left out: {fact['reason']}")
     elif target.ignores(fact):
         done.notes.append(
@@ -414,12 +415,6 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
         )
     else:
         raise _refuse(target, name, value, fact["reason"])
-
-
-def _check_value(target: Target, name: str, value: str) -> None:
-    for row in _DATA["value"]:
-        if name in row["options"] and row["contains"] in value.lower() and not target.within(row):
-            raise _refuse(target, name, value, row["reason"])
 
 
 EMPTY_VALUES = REPEATED | set(GROUPS["empty_values"])

@@ -19,11 +19,11 @@ from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import (
     FIXED,
     GROUPS,
+    MYROCKS,
     Target,
     counting_at_init,
     is_false,
     is_true,
-    myrocks_library,
     no_tls,
     option_text,
     redo_options,
@@ -101,7 +101,7 @@ def settings_for(
     if not tls:
         options |= no_tls(target)
     if engine == _ROCKSDB:
-        options["plugin_load_add"] = myrocks_library(target)
+        options["plugin_load_add"] = MYROCKS
     if profile is Profile.MATCHED:
         files = whole_number(target, _REDO_FILES, translated.options.get(_REDO_FILES, "2"))
         options |= _matched(target, memory, engine, max(files, 1))
@@ -120,7 +120,7 @@ def settings_for(
     options = _override(options, user)
     others = options.get("plugin_load_add", "")
     if engine == _ROCKSDB and "ha_rocksdb" not in others:  # the user's value replaced ours
-        options["plugin_load_add"] = joined(myrocks_library(target), "plugin_load_add", others)
+        options["plugin_load_add"] = joined(MYROCKS, "plugin_load_add", others)
     _check_connections(target, options, connections)
 
     notes = [*read.all_notes(), *translated.notes, *notes]
