@@ -110,7 +110,7 @@ def test_it_leads_with_what_differs(view):
         r"1 table with another checksum\.",
         view.summary[0],
     )
-    assert view.lead[0] == view.summary[0]
+    assert view.screen.answer == view.summary[0]
 
 
 def of_queries(queries, *, answers=None, **fields):

@@ -121,10 +121,10 @@ def test_a_file_in_place_of_a_folder(damaged, capfd):
 
 def test_a_run_without_an_analysis_is_not_finished_and_was_not_ended_by_hand(damaged, capfd):
     (damaged / "victim" / "analysis.json").unlink()
-    for form, basis in (("text", ""), ("html", "not finished")):
+    for form in ("text", "html"):
         assert command(["report", "victim", "--runs", str(damaged), "--format", form, "--output", "-"]) == 0
         out = capfd.readouterr().out
-        assert "NOT FINISHED" in out and basis in out and "ended by hand" not in out.lower()
+        assert "NOT FINISHED" in out and "ended by hand" not in out.lower()
 
 
 def test_an_analysis_of_another_run(damaged, capfd, tmp_path):

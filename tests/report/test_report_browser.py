@@ -1,6 +1,7 @@
 """The page in a real browser: it opens from a disk, needs no network, logs no errors and fits a phone."""
 
 import itertools
+import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -55,21 +56,23 @@ def test_it_opens_from_a_disk_without_a_request_or_a_complaint(opened, page_file
 def test_every_chart_is_there_and_has_something_drawn(opened, view):
     page, _, _ = opened
     panels = panels_of(view)
-    assert page.locator("figure").count() == len(panels) == 20
+    assert page.locator("figure").count() == len(panels) + 2 == 22
     for panel in panels:
         drawn = page.locator(f"#{panel.id} svg path[fill^='var(--'], #{panel.id} svg path[stroke^='var(--']")
         assert drawn.count() >= len(panel.series), panel.id
         box = page.locator(f"#{panel.id} svg").bounding_box()
         assert box["width"] > 250 and box["height"] > 100
-    assert page.locator("#verdict .point").count() == len(view.forest.rows)
+    assert page.locator("#ladder-0 svg, #ladder-1 svg").count() == 2
+    assert page.locator(".strip .point").count() == len(view.controls) == 6
     assert page.locator("#epochs-0 svg text", has_text="1: as fast").count() == 1
 
 
 @pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
-def test_cards_share_an_axis_and_show_the_margin(opened, view):
+def test_lines_share_an_axis_and_show_the_margin(opened, study_file):
     page, _, _ = opened
-    strips = page.locator(".verdict-card .strip")
-    assert strips.count() == len(view.verdicts) == 6
+    page.goto(study_file.as_uri(), wait_until="load")
+    strips = page.locator("#verdict .strip")
+    assert strips.count() == 6
     places = set()
     for strip in strips.all():
         whole, one, margin = (
@@ -79,10 +82,26 @@ def test_cards_share_an_axis_and_show_the_margin(opened, view):
         assert margin["width"] >= 3 and margin["height"] > 20
         assert margin["x"] < one["x"] < margin["x"] + margin["width"]
     assert len(places) == 1
-    ticks = page.locator(".verdict-card").first.locator(".axis span")
-    boxes = [tick.bounding_box() for tick in ticks.all()]
-    assert len(boxes) == len(view.forest.ticks) >= 3
+    boxes = [tick.bounding_box() for tick in page.locator("#verdict .axis span").all()]
+    assert len(boxes) >= 3
     assert all(left["x"] + left["width"] < right["x"] for left, right in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize("opened", [(390, "light")], indirect=True)
+@pytest.mark.parametrize("of_study", [False, True], ids=["duel", "study"])
+def test_on_a_phone_nothing_overflows_and_no_figure_appears_twice_on_the_first_page(opened, study_file, of_study):
+    page, _, _ = opened
+    if of_study:
+        page.goto(study_file.as_uri(), wait_until="load")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    said = [e.inner_text() for e in page.locator("#verdict > p, #verdict .status, #verdict .figures li").all()]
+    rows = [row.inner_text() for row in page.locator("#verdict .forest-row.cell").all()]
+    figures = [found for text in said for found in re.findall(r"\d[\d.]*[×%]", text)]
+    assert len(rows) == 6 and len(set(rows)) == 6
+    assert figures and len(figures) == len(set(figures))
+    assert [
+        figure for figure in figures if any(re.search(rf"(?<![\d.]){re.escape(figure)}", row) for row in rows)
+    ] == []
 
 
 @pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
@@ -94,7 +113,7 @@ def test_what_is_folded_opens_by_keyboard(opened):
     page.keyboard.press("Enter")
     assert command.is_visible() and "--format svg --chart time-0" in command.inner_text()
     page.emulate_media(media="print")
-    assert not command.is_visible() and page.locator(".verdict-card").first.is_visible()
+    assert not command.is_visible() and page.locator(".forest-row.cell").first.is_visible()
     assert said == []
 
 
@@ -103,7 +122,7 @@ def test_it_fits_a_narrow_screen(opened):
     page, _, _ = opened
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     beyond = page.evaluate(
-        """[...document.querySelectorAll('h1, h2, p, figure, .verdict-card, .forest-row, .status, pre')]
+        """[...document.querySelectorAll('h1, h2, p, figure, .answer, .forest-row, .status, pre')]
            .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
     )
     assert beyond == []
@@ -127,7 +146,7 @@ def test_a_server_with_long_options_is_broken_between_them_and_covers_nothing(br
     assert beyond == []
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     if width == 1100:
-        table = page.locator(".scroll:has(#table-throughput)")
+        table = page.locator(".scroll:has(#table-latency)")
         assert table.evaluate("e => e.scrollWidth <= e.clientWidth")
         page.set_viewport_size({"width": 680, "height": 800})  # a sheet of A4 with its margins
         page.emulate_media(media="print")

@@ -140,7 +140,7 @@ def test_an_untrusted_report_says_so_first(tmp_path):
     view = view_of(tmp_path, one_cell(), epochs=3, change={"trusted": False})
     assert view.statuses[0].word == "UNTRUSTED"
     html = render_html(view)
-    assert html.index("UNTRUSTED</b>") < html.index('id="verdict"')
+    assert html.index("UNTRUSTED</b>") < html.index('id="summary"')
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_one_epoch_gives_no_interval_and_no_crash(tmp_path):
     view = view_of(tmp_path, one_cell(control=False), epochs=1)
     assert view.verdicts[0].interval == "" and view.verdicts[0].headline == "has no verdict yet"
     assert view.forest.rows[0].low is None
-    assert "no interval yet" in render_html(view)
+    assert "none yet" in render_html(view)
     assert render_csv(view).splitlines()[1].startswith(view.run)
 
 

@@ -23,14 +23,14 @@ def run_and_analysis(tmp_path_factory):
 def test_the_folder_holds_the_page_the_tables_and_the_numbers(run_and_analysis):
     run, analysis = run_and_analysis
     folder = publish(run, build_view(run, analysis.model_copy(update={"trusted": True})))
-    pictures = {"verdicts.svg", "threads-0.svg", "threads-1.svg"}
+    pictures = {f"{name}-{at}.svg" for name in ("ladder", "threads") for at in (0, 1)}
     texts = {"report.html", "report.md", "results.csv", "results.json"}
     assert {path.name for path in folder.iterdir()} == texts | pictures
     assert all(path.stat().st_size > 500 for path in folder.iterdir())
     published = (folder / "report.md").read_text()
     assert "(control)" in published
     assert set(re.findall(r"!\[[^\]]+\]\(([^)]+)\)", published)) == pictures
-    assert published.index("verdicts.svg") < published.index("## Throughput") < published.index("threads-0.svg")
+    assert published.index("ladder-0.svg") < published.index("## Throughput") < published.index("threads-0.svg")
 
 
 def test_without_a_ladder_of_threads_throughput_over_time_is_the_picture(tmp_path):
@@ -49,7 +49,7 @@ def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_
     ran = inside("report", str(run.path), "--format", "md", "-O", str(target))
     text = target.read_text()
     named = [unquote(name) for name in re.findall(r"!\[[^\]]+\]\(([^) ]+)\)", text)]
-    assert named == [f"pr 12-{name}.svg" for name in ("verdicts", "threads-0", "threads-1")]
+    assert named == [f"pr 12-{name}.svg" for name in ("ladder-0", "ladder-1", "threads-0", "threads-1")]
     assert ran.out.splitlines() == [str(target), *(str(tmp_path / name) for name in named)]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([target.name, *named])
     assert all((tmp_path / name).read_text().startswith("<svg") for name in named)

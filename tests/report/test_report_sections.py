@@ -87,7 +87,7 @@ def test_a_terminal_shows_the_sections_meant_for_it(shown):
 
 def test_json_has_every_table_by_its_id(shown):
     tables = json.loads(render_json(shown))["tables"]
-    assert list(tables) == ["facts", "long", "extra"]
+    assert list(tables) == ["comparisons", "facts", "long", "extra"]
     assert tables["extra"]["rows"][0]["values"] == [{"text": "A", "sub": ""}, {"text": "1", "sub": "2×"}]
 
 

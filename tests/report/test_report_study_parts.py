@@ -1,6 +1,7 @@
 """Parts of the page of a study: summary, scaling law, stability, sizes."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -26,16 +27,22 @@ def ladder(tmp_path_factory):
     return build_view(run, plain_analysis(run, study))
 
 
-def test_the_summary_is_three_sentences(view, ladder):
+def test_the_summary_is_the_answer_and_what_it_rests_on(view, ladder):
     for made in (view, ladder):
-        assert len(made.summary) == 3
-        assert all(sentence.endswith(".") for sentence in made.summary)
-    assert view.summary[0] == "Of 6 comparisons with mysql:5.7: 6 slower."
-    assert "0.8" in view.summary[1] and "in oltp_" in view.summary[1]
-    assert "7 restarts" in view.summary[2] and "holds 1" in view.summary[2]
-    # Beside cards the lead leaves out the figures that stand on them.
-    assert view.lead == (view.summary[0], view.summary[2])
-    assert " ".join(view.lead) in render_html(view) and " ".join(view.summary) in render_markdown(view)
+        answer, basis = made.summary
+        assert re.fullmatch(r"mysql:8.0 is [\d.]+%( to [\d.]+%)? slower than mysql:5.7 in all \d cells\.", answer)
+        assert answer == made.screen.answer and answer in render_html(made) and answer in render_markdown(made)
+    assert "7 restarts" in view.summary[1] and "holds 1" in view.summary[1] and "10 restarts" in basis
+
+
+def test_the_first_picture_of_a_ladder_is_the_ratio_over_threads_with_its_band(ladder, view):
+    (panel,) = ladder.screen.charts.panels
+    (series,) = panel.series
+    assert series.x == (1, 2, 4, 8, 16) and panel.one
+    assert all(low < y < high < 1 for low, y, high in zip(series.low, series.y, series.high, strict=True))
+    page = render_html(ladder)
+    assert page.index('id="ladder-0"') < page.index('class="forest plain"') < page.index("<nav")
+    assert [panel.title for panel in view.screen.charts.panels] == ["oltp_point_select", "oltp_read_only"]
 
 
 def test_the_scaling_law_needs_four_thread_counts(ladder, view):

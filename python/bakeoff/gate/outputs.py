@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from bakeoff import features
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
 from bakeoff.gate.rule import DEFAULT_NAME, Answer, Gate, GateQuestion, OnUnclear, limit_text
-from bakeoff.gate.sections import ANCHOR, HEADINGS
+from bakeoff.gate.sections import HEADINGS
 from bakeoff.redaction import without_url_passwords
 from bakeoff.report import numbers
 from bakeoff.report.markdown import render_markdown
@@ -126,7 +126,7 @@ def gate_markdown(view: ReportView, name: str) -> str:
     brief = view.model_copy(
         update={
             "question": f"{_title(name)}: {HEADINGS[gate.answer]}",
-            "sections": tuple(section for section in view.sections if section.anchor == ANCHOR),
+            "sections": (),
             "summary": (*view.summary[:1], *view.summary[-1:]),
             "verdicts": (),
             "means": (),

@@ -43,7 +43,6 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     sources = sorted((*SECTIONS, *added), key=lambda source: source.place)
     conclusion = question_of(context.study).conclude(context)
     single = not conclusion.replaces_verdicts
-    summary, says_more = _summary(context, conclusion, sources)
     wall = setups.wall_sentence(context)
     arms = _arms(context)
     forest = verdicts.forest(context)
@@ -56,9 +55,7 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         statuses=(*_statuses(context), *(status for source in sources for status in source.statuses(context))),
         arms=arms,
         arms_table=setups.arms_table(context, arms),
-        summary=summary,
-        on_cards=verdicts.on_cards(context),
-        says_more=says_more,
+        summary=_summary(context, conclusion, sources),
         verdicts=verdicts.verdicts(context) if single else (),
         means=verdicts.mean_sentences(context) if single else (),
         conditions=_conditions(context),
@@ -74,28 +71,30 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     )
 
 
-def _summary(
-    context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]
-) -> tuple[tuple[str, ...], bool]:
+def _summary(context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]) -> tuple[str, ...]:
     if conclusion.replaces_verdicts:
-        return conclusion.lead, True
+        return conclusion.lead
     first = [sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context)]
     last = [sentence for each in sources if each.place >= Place.THROUGHPUT for sentence in each.findings(context)]
-    says_more = bool(conclusion.lead or first) or len(context.primary) > 1
-    return (*conclusion.lead, *first, *verdicts.summary(context), *last), says_more
+    return (*conclusion.lead, *first, *verdicts.summary(context), *last)
 
 
 def _screen(context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]) -> Screen:
+    late = (sentence for each in sources if each.place >= Place.THROUGHPUT for sentence in each.findings(context))
     early = (sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context))
     first = conclusion.lead[:1] if conclusion.replaces_verdicts else (*conclusion.lead, *early)
     shown = (conclusion.table, "", ()) if conclusion.table else verdicts.comparisons_table(context)
     return Screen(
         answer=" ".join(first) or verdicts.answer(context),
+        charts=None if conclusion.table else verdicts.ladder(context),
         table=shown[0],
         caption=shown[1],
         ranks=shown[2],
         why=tuple(line for each in sources if each.place is Place.CAUSES for line in each.key_figures(context)),
-        figures=tuple(line for each in sources if each.place is not Place.CAUSES for line in each.key_figures(context)),
+        figures=(
+            *late,
+            *(line for each in sources if each.place is not Place.CAUSES for line in each.key_figures(context)),
+        ),
         effort=_effort(context, conclusion.lead[1:] if conclusion.replaces_verdicts else ()),
     )
 
@@ -107,16 +106,15 @@ def _effort(context: Context, rests_on: Sequence[str]) -> str:
     time = f", {format_duration(taken.total_s)}" if taken.total_s else ""
     holds = " The control, a second baseline, holds 1." if context.analysis.trusted else ""
     restarts = " ".join(rests_on).rstrip(".") or verdicts.restarts_text(context)
-    return f"{restarts}{left_out}{time}.{holds}"
+    return f"{restarts}{left_out}{time}.{verdicts.noise(context)}{holds}"
 
 
 def _dateline(context: Context) -> str:
     count = len(context.machines)
-    spent = format_duration(sum(outcome.wall_s for outcome in context.outcomes))
     hosts = f"{count} hosts, {context.host}" if count > 1 else str(context.host)
     unlike = " and unlike ones" if len(set(context.kinds.values())) > 1 else ""
     date = f"{context.manifest.created_at:%d %B %Y}".lstrip("0")
-    return f"{date} · {hosts}{unlike} · {numbers.counted(context.analysis.epochs_used, 'epoch')}, {spent}"
+    return f"{date} · {hosts}{unlike}"
 
 
 def _others(context: Context) -> float | None:

@@ -79,8 +79,9 @@ def describe(panel: Panel) -> dict[str, Json]:
     if panel.one:
         below("one", "rule", [{"y": 1}], {"y": y}, color=stand_in("ink"), strokeWidth=1.5)
         text = {"y": y, "x": {"value": "width"}, "text": {"value": panel.one}}
-        at_end = {"align": "right", "baseline": "bottom", "dy": -2, "fontSize": 11}
-        below("one", "text", [{"y": 1}], text, color=stand_in("ink"), **at_end)
+        below_it = all(y <= 1 for series in panel.series for y in (*series.y, *series.high))
+        at_end = {"align": "right", "baseline": "top" if below_it else "bottom", "dy": 4 if below_it else -2}
+        below("one", "text", [{"y": 1}], text, color=stand_in("ink"), fontSize=11, **at_end)
     return {
         "layer": [*layers, *_marks(panel)],
         "width": WIDTH - _LEFT - _RIGHT,

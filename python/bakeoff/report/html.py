@@ -19,6 +19,8 @@ from bakeoff.report import charts, setups
 from bakeoff.report.view import Panel, ReportView, Row
 from bakeoff.results.manifest import bakeoff_version
 
+_LONG_NAME = re.compile(r"\w{22,}")
+
 
 def render_html(view: ReportView) -> str:
     # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
@@ -68,8 +70,9 @@ def _with_code(text: str) -> Markup:
 
 
 def _breakable(text: str) -> Markup:
-    """Escape a text, and allow a line break after a comma or equals sign inside a word."""
-    return Markup(re.sub(r"(,(?=[a-z@])|=(?=\S))", r"\1<wbr>", str(escape(text))))
+    """Escape a text, and allow a line break after a comma or equals sign inside a word, and inside a long name."""
+    parts = re.sub(r"(,(?=[a-z@])|=(?=\S))", r"\1<wbr>", str(escape(text)))
+    return Markup(_LONG_NAME.sub(lambda found: found[0].replace("_", "_<wbr>"), parts))
 
 
 def _explained(heading: str, listed: bool) -> Markup:

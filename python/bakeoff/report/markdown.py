@@ -39,10 +39,13 @@ def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
     arms = "\n".join(_arm_line(arm) for arm in view.arms)
     parts.append(_markdown_table(view.arms_table) if view.arms_table else arms)
     parts.append(_plain(" ".join(view.summary)))
-    parts.append("\n".join(_verdict_line(verdict) for verdict in view.verdicts))
+    screen = view.screen
+    parts += _part_lines(screen.charts, 2, shown) if screen.charts else [shown.get(VERDICTS, "")]
+    parts += [_plain(screen.caption), *_part_lines(screen.table, 2, shown)] if screen.table else []
+    parts.append("\n".join(_remark_line(each) for each in view.verdicts if each.remark or each.notes))
+    parts.append("\n".join(f"- {_plain(line)}" for line in (*screen.why, *screen.figures)))
     parts += [_plain(sentence) for sentence in (*view.means, view.conditions)]
-    parts.append(shown.get(VERDICTS, ""))
-    for section in view.sections:
+    for section in view.below:
         parts += _section_lines(section, 2, shown)
     if view.footnotes:
         parts.append("## Notes")
@@ -58,15 +61,15 @@ def _arm_line(arm: ArmView) -> str:
     return f"- **{_plain(arm.label)}** ({arm.role.value})" + (f": {_plain(rest)}" if rest else "")
 
 
-def _verdict_line(verdict: VerdictView) -> str:
-    return f"- **{_plain(verdict.workload)}, {verdict.threads}**: {_plain(verdict.sentence)}{marks(verdict.notes)}"
+def _remark_line(verdict: VerdictView) -> str:
+    where = f"{verdict.workload}, {verdict.threads}, {verdict.contender}"
+    return f"- **{_plain(where)}**: {_plain(verdict.remark)}{marks(verdict.notes)}"
 
 
 def published_charts(view: ReportView) -> dict[str, str]:
-    """Chart -> title, for the charts a published text shows: the verdicts, and throughput."""
-    parts = (part for section in view.sections for inner in section.sections() for part in inner.parts)
-    panels = (panel for part in parts if isinstance(part, Charts) and part.published for panel in part.panels)
-    verdicts = {VERDICTS: view.question} if view.forest.rows else {}
+    """Chart -> title, for the charts a published text shows: the ratios, and throughput."""
+    panels = (panel for part in view.parts() if isinstance(part, Charts) and part.published for panel in part.panels)
+    verdicts = {VERDICTS: view.question} if view.forest.rows and not view.screen.charts else {}
     return verdicts | {panel.id: f"{panel.title}, {panel.y_title}" for panel in panels}
 
 

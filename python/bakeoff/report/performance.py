@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bakeoff.report import numbers
 from bakeoff.report.context import DETAIL_CELLS, Context
 from bakeoff.report.studies import scaling_section
-from bakeoff.report.view import Charts, Column, Panel, Prose, Row, Section, Series, Table, Value
+from bakeoff.report.view import Charts, Column, Panel, Prose, Section, Series, Table, Value
 from bakeoff.results import decode_histogram
 from bakeoff.results.frame import Frame
 from bakeoff.stats.model import ArmSummary, Comparison
@@ -28,7 +28,6 @@ DRAWN_EPOCHS = 12
 def throughput_section(context: Context) -> Section | None:
     return Section.of(
         "Throughput",
-        _throughput_table(context),
         Section.of(
             "Against threads",
             Charts(
@@ -51,31 +50,6 @@ def throughput_section(context: Context) -> Section | None:
         anchor="throughput",
         nav="Throughput",
     )
-
-
-def _throughput_table(context: Context) -> Table:
-    contenders = context.analysis.contenders
-    columns = ["cell", *(f"{context.labels[arm]}, events/s" for arm in context.compared_arms)]
-    for contender in contenders:
-        columns += [f"ratio {context.labels[contender]}" if len(contenders) > 1 else "ratio", "95% interval", "verdict"]
-    rows = []
-    by_cell = {(c.cell, c.contender): c for c in context.primary}
-    for cell in context.cells:
-        first = next(comparison for comparison in context.primary if comparison.cell == cell)
-        summaries = [context.summaries.get((cell, arm)) for arm in context.compared_arms]
-        values = [numbers.threads(first.threads), *(format_rate(s.tps) if s else "n/a" for s in summaries)]
-        for contender in contenders:
-            comparison = by_cell.get((cell, contender))
-            if comparison is None:  # a build that does not start
-                values += ["n/a"] * 3
-                continue
-            values += [
-                numbers.ratio_of(comparison.estimate),
-                numbers.interval(comparison.estimate.interval) or "n/a",
-                " ".join(comparison.verdict.words) + "".join(f" [{note}]" for note in context.notes(comparison)),
-            ]
-        rows.append(Row.of(*values, group=first.workload))
-    return Table(id="throughput", group_title="workload", columns=tuple(columns), rows=tuple(rows))
 
 
 def _threads_panels(context: Context) -> tuple[Panel, ...]:

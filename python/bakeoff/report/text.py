@@ -11,13 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from bakeoff.files import from_here
-from bakeoff.report.view import Prose, ReportView, Row, Table, marks, value_text
+from bakeoff.report.view import COMPARISONS, ROWS_MAX, Prose, ReportView, Row, Table, marks, value_text
 from bakeoff.results import runs_root
 from bakeoff.stats.model import Word
 
 SCREEN_LINES = 40
-_ROWS_MAX = 20  # of the screen's table; of more, the `_ROWS_LARGEST` most important are shown
-_ROWS_LARGEST = 10
 _WEAK_LEAST, _WEAK_MOST = 4, 10  # lines of warnings and footnotes
 _GAP = "  "
 _NUMBER = re.compile(r"([+−<>≤~] ?)?\d[\d.,]*[%×]?|–|n/a|")
@@ -121,15 +119,11 @@ def _screen_table(view: ReportView, width: int, room: int) -> list[Text]:
     if not screen.table:
         return []
     rows, caption = screen.table.rows, _lines(screen.caption, width, "dim")
-    lines = _table_lines(screen.table, width)
-    if len(rows) <= _ROWS_MAX and len(caption) + len(lines) <= room:
-        return [*caption, *lines]
-    ranked = [rows[at] for at in screen.ranks] if screen.ranks else list(rows)
-    for count in range(min(_ROWS_LARGEST, len(rows)), 0, -1):
-        left = len(rows) - count
-        shown = screen.table.model_copy(update={"rows": tuple(ranked[:count])})
-        more = [f"… and {left} more"] if left else []
-        lines = [*caption, *_table_lines(shown, width), *(Text(line, style="dim") for line in more)]
+    for most in range(ROWS_MAX, 0, -1):
+        shown = screen.shown(most)
+        kept = screen.table.model_copy(update={"rows": tuple(rows[at] for at in shown)})
+        more = f"… and {len(rows) - len(shown)} more" if len(shown) < len(rows) else ""
+        lines = [*caption, *_table_lines(kept, width), *_lines(more, width, "dim")]
         if len(lines) <= room:
             break
     return lines
@@ -144,7 +138,7 @@ def _forest_table(view: ReportView) -> Table:
         for row in view.forest.rows
     ]  # fmt: skip
     columns = (*(["contender"] if several else []), "ratio", "95% interval", "verdict")
-    return Table(id="comparisons", columns=columns, rows=tuple(rows), group_title="cell")
+    return Table(id=COMPARISONS, columns=columns, rows=tuple(rows), group_title="cell")
 
 
 def _table_lines(table: Table, width: int) -> list[Text]:

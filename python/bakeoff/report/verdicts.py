@@ -7,8 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from bakeoff.report import numbers
+from bakeoff.report.charts import ARM_SLOTS
 from bakeoff.report.context import Context
-from bakeoff.report.view import Column, Forest, ForestRow, Record, Table, Tone, VerdictView
+from bakeoff.report.view import (
+    COMPARISONS,
+    Charts,
+    Column,
+    Forest,
+    ForestRow,
+    Panel,
+    Record,
+    Series,
+    Table,
+    Tone,
+    VerdictView,
+)
 from bakeoff.stats.effects import interactions
 from bakeoff.stats.hosts import without_hosts
 from bakeoff.stats.interval import N_MIN, excludes_zero
@@ -32,6 +45,7 @@ _NOISY = math.log(1.1)  # spread of a ratio between restarts
 _TWICE = math.log(2.0)
 _VAGUE = _TWICE / 2  # half-width beyond which a ratio says nothing: its ends differ by more than a factor of two
 _EDGE = 4.0  # per cent of the axis kept free on both sides
+_LADDER = 3  # thread counts that make one
 _MARGIN_LEAST = 0.9  # per cent of the axis: 3 px on a phone
 
 
@@ -55,20 +69,39 @@ def _is_rate_fixed(comparison: Comparison) -> bool:
 
 
 def summary(context: Context) -> tuple[str, ...]:
-    if not context.primary:
-        return ()
-    return tuple(filter(None, (_direction(context), _largest(context), _basis(context))))
+    return (answer(context), _basis(context)) if context.primary else ()
 
 
-def on_cards(context: Context) -> tuple[str, ...]:
-    return (_direction(context) if len(context.primary) == 1 else "", _largest(context))
+def answer(context: Context) -> str:
+    """Say which is faster and by how much, in per cent: the table has the ratios."""
+    if len(context.primary) == 1:
+        (only,) = context.primary
+        if only.estimate.n < N_MIN and Word.INCONCLUSIVE in only.verdict.words:
+            return only.verdict.sentence  # says how many restarts a verdict takes
+        said = f"{context.labels[only.contender]} {_headline(context, only)}."
+        return " ".join(filter(None, (said, _first_sentence(context, only.verdict.sentence)[1])))
+    tones = {_tone_of(each) for each in context.primary}
+    if len(context.analysis.contenders) == 1 and tones in ({Tone.FASTER}, {Tone.SLOWER}):
+        return f"{_all_cells(context, *tones)}."
+    return " ".join(filter(None, (_direction(context), _largest(context))))
+
+
+def _all_cells(context: Context, tone: Tone) -> str:
+    ranked = sorted((each.estimate for each in context.primary), key=lambda each: abs(each.mean))
+    (contender,), ends = context.analysis.contenders, (ranked[0], ranked[-1])
+    if abs(ranked[-1].mean) >= _TWICE:
+        size = f"{' to '.join(dict.fromkeys(map(numbers.ratio_of, ends)))} the throughput of"
+    else:
+        widest = max(each.interval.half_width or 0.0 for each in ends)
+        sizes = dict.fromkeys(numbers.size(each.mean, widest) for each in ends)
+        size = f"{' to '.join(sizes)} {tone} than"
+    verb = "has" if abs(ranked[-1].mean) >= _TWICE else "is"
+    names = context.labels[contender], context.labels[context.analysis.baseline]
+    return f"{names[0]} {verb} {size} {names[1]} in all {len(ranked)} cells"
 
 
 def _direction(context: Context) -> str:
     baseline = context.labels[context.analysis.baseline]
-    if len(context.primary) == 1:
-        (only,) = context.primary
-        return f"{_first_sentence(context, only.verdict.sentence)[0]}."
     kinds: Counter[str] = Counter(
         Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in context.primary
     )
@@ -99,18 +132,17 @@ def _largest(context: Context) -> str:
     clear = [c for c in claimed or measured if (c.estimate.interval.half_width or 0.0) <= _VAGUE]
     if not clear:
         return ""
-    what = "The largest difference" if len(context.primary) > 1 else "The ratio"
-    if claimed or len(context.primary) == 1:
-        chosen = max(clear, key=_sure_size)
-    else:  # every difference may be chance, so none is called the largest
-        chosen, what = min(clear, key=lambda c: c.estimate.interval.half_width or math.inf), "The narrowest interval"
-        if chosen.estimate.interval.half_width is None:
-            return ""
-    estimate = chosen.estimate
-    ratio = numbers.ratio(estimate.mean, estimate.interval.half_width)
-    interval = numbers.interval(estimate.interval) or "no interval yet"
-    where = f"{context.labels[chosen.contender]} in {context.cell_title(chosen.cell)}"
-    return f"{what} is that of {where}: {ratio} the throughput ({interval})."
+    chosen = max(clear, key=_sure_size) if claimed else min(clear, key=_half_width)
+    where = f"is that of {context.labels[chosen.contender]} in {context.cell_title(chosen.cell)}"
+    if claimed:
+        return f"The largest difference {where}: {_change(chosen.estimate)}."
+    # Every difference may be chance, so none is called the largest.
+    within = numbers.change_interval(chosen.estimate.interval)
+    return f"The narrowest interval {where}: {within}." if within else ""
+
+
+def _half_width(comparison: Comparison) -> float:
+    return comparison.estimate.interval.half_width or math.inf
 
 
 def _sure_size(comparison: Comparison) -> tuple[float, float]:
@@ -172,17 +204,19 @@ def restarts_text(context: Context) -> str:
     return f"{restarts} of every server" if restarted else restarts
 
 
-def _basis(context: Context) -> str:
-    restarted = all(map(_is_restarted, context.primary))
+def noise(context: Context) -> str:
+    """Say how much the ratios differ between restarts, if that is much."""
     spreads = [found for each in context.primary if each.estimate.n and (found := _spread(each)) is not None]
-    spread = percent_text(statistics.median_high(spreads)) if spreads else ""
-    noise = f"; ratios differ by {spread} between {'restarts' if restarted else 'repetitions'}" if spread else ""
-    if spreads and statistics.median_high(spreads) > _NOISY:
-        noise += " (noisy machine: rerun when it is idle)"
+    if not spreads or (spread := statistics.median_high(spreads)) <= _NOISY:
+        return ""
+    return f" Ratios differ by {percent_text(spread)} between restarts: the machine is noisy, rerun when it is idle."
+
+
+def _basis(context: Context) -> str:
     trusted, control = context.analysis.trusted, ""
     if trusted is not None:
         control = "; the control, a second baseline, holds 1 at 99%" if trusted else "; the control does NOT hold 1"
-    return f"This rests on {restarts_text(context)}{noise}{control}."
+    return f"This rests on {restarts_text(context)}{control}.{noise(context)}"
 
 
 def _spread(comparison: Comparison) -> float | None:
@@ -222,41 +256,16 @@ def mean_sentences(context: Context) -> tuple[str, ...]:
 _Of = Callable[[Comparison], str]
 
 
-def answer(context: Context) -> str:
-    """Say which is faster and by how much."""
-    if len(context.primary) == 1:
-        (only,) = context.primary
-        if only.estimate.n < N_MIN and Word.INCONCLUSIVE in only.verdict.words:
-            return only.verdict.sentence  # says how many restarts a verdict takes
-        said = f"{context.labels[only.contender]} {_headline(context, only)}."
-        return " ".join(filter(None, (said, _first_sentence(context, only.verdict.sentence)[1])))
-    tones = {_tone_of(each) for each in context.primary}
-    if len(context.analysis.contenders) == 1 and tones in ({Tone.FASTER}, {Tone.SLOWER}):
-        ranked = sorted((each.estimate for each in context.primary), key=lambda each: each.mean)
-        ends = " to ".join(map(numbers.ratio_of, (ranked[0], ranked[-1])))
-        (contender,), (tone,) = context.analysis.contenders, tones
-        names = context.labels[contender], context.labels[context.analysis.baseline]
-        return f"{names[0]} is {tone} than {names[1]} in all {len(ranked)} cells: {ends} the throughput."
-    return " ".join(filter(None, (_direction(context), _largest(context))))
-
-
 def comparisons_table(context: Context) -> tuple[Table | None, str, tuple[int, ...]]:
     """Return a table with a row per comparison, what all rows share, and the rows by size."""
     if not context.primary:
         return None, "", ()
-    names, shorts = context.labels, context.short_labels
-    places: tuple[tuple[str, _Of, _Of], ...] = (
-        ("workload", lambda each: each.workload, lambda each: each.workload),
-        ("threads", lambda each: numbers.threads(each.threads), lambda each: str(each.threads)),
-        ("contender", lambda each: names[each.contender], lambda each: shorts[each.contender]),
-    )
-    several = {title for title, whole, _ in places if len({whole(each) for each in context.primary}) > 1}
-    shared = [whole(context.primary[0]) for title, whole, _ in places if title not in several]
-    columns = [Column(title, short) for title, _, short in places if title in several]
+    several = _varied(context)
+    shared = [whole(context.primary[0]) for title, (whole, _) in _places(context).items() if title not in several]
     table = Table.of(
-        "comparisons",
+        COMPARISONS,
         context.primary,
-        *columns,
+        *(Column(title, short) for title, (_, short) in several.items()),
         Column("ratio", lambda each: numbers.ratio_of(each.estimate)),
         Column("95% interval", lambda each: numbers.interval(each.estimate.interval) or "none yet"),
         Column("verdict", lambda each: " · ".join(each.verdict.words)),
@@ -265,6 +274,63 @@ def comparisons_table(context: Context) -> tuple[Table | None, str, tuple[int, .
     ranks = sorted(range(len(context.primary)), key=lambda at: _sure_size(context.primary[at]), reverse=True)
     over = f"{'over' if shared else 'Over'} {context.labels[context.analysis.baseline]}"
     return table, " ".join(filter(None, (" · ".join(shared), over))), tuple(ranks)
+
+
+def _places(context: Context) -> dict[str, tuple[_Of, _Of]]:
+    """What a comparison is called: heading -> its name alone, and its name beside the other comparisons'."""
+    names, shorts = context.labels, context.short_labels
+    return {
+        "workload": (lambda each: each.workload, lambda each: each.workload),
+        "threads": (lambda each: numbers.threads(each.threads), lambda each: str(each.threads)),
+        "contender": (lambda each: names[each.contender], lambda each: shorts[each.contender]),
+    }
+
+
+def _varied(context: Context) -> dict[str, tuple[_Of, _Of]]:
+    places = _places(context).items()
+    return {title: forms for title, forms in places if len({forms[0](each) for each in context.primary}) > 1}
+
+
+def _named(context: Context, comparison: Comparison) -> str:
+    varied = context.once(_varied)
+    parts = [forms[title == "contender"](comparison) for title, forms in varied.items()]
+    if "contender" not in varied and (comparison.is_control or not parts):
+        parts.append(context.labels[comparison.contender])
+    return " · ".join(parts)
+
+
+def ladder(context: Context) -> Charts | None:
+    """Draw the ratio over threads with its band, for workloads at three thread counts or more."""
+    panels = list[Panel]()
+    for workload in dict.fromkeys(each.workload for each in context.primary):
+        lines: dict[str, list[Comparison]] = {}
+        for each in sorted(context.primary, key=lambda each: each.threads):
+            if each.workload == workload and each.estimate.interval.half_width is not None:
+                lines.setdefault(each.contender, []).append(each)
+        if len(lines) <= ARM_SLOTS and max(map(len, lines.values()), default=0) >= _LADDER:
+            series = tuple(_ladder_series(context, arm, rungs) for arm, rungs in lines.items())
+            y_title = f"ratio to {context.labels[context.analysis.baseline]}"
+            panels.append(
+                Panel(
+                    id=f"ladder-{len(panels)}", title=workload, x_title="threads", y_title=y_title, series=series,
+                    x_kind="threads", y_zero=False, one="1: as fast",
+                )
+            )  # fmt: skip
+    return Charts(panels=tuple(panels), legend=len(context.analysis.contenders) > 1, published=True) if panels else None
+
+
+def _ladder_series(context: Context, arm: str, rungs: Sequence[Comparison]) -> Series:
+    ends = [(each.estimate.interval.low or 0.0, each.estimate.interval.high or 0.0) for each in rungs]
+    return context.arm_series(
+        arm,
+        (each.threads for each in rungs),
+        (math.exp(each.estimate.mean) for each in rungs),
+        ([math.exp(low) for low, _ in ends], [math.exp(high) for _, high in ends]),
+        tips=tuple(
+            f"{context.labels[arm]}, {numbers.threads(each.threads)}: {numbers.estimate_short(each.estimate)}"
+            for each in rungs
+        ),
+    )
 
 
 def _rates(context: Context, comparison: Comparison) -> str:
@@ -418,6 +484,7 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> Forest
         kind="control" if comparison.is_control else "cell",
         label=context.cell_title(comparison.cell),
         short=comparison.cell,
+        named=_named(context, comparison),
         contender=context.labels[comparison.contender],
         slot=context.slots[comparison.contender],
         tone=_tone_of(comparison),
@@ -430,6 +497,7 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> Forest
         ratio=numbers.ratio_of(estimate),
         interval=numbers.interval(estimate.interval),
         verdict=_control_word(comparison, trusted=context.analysis.trusted) if comparison.is_control else words,
+        rates=_rates(context, comparison),
         notes=context.notes(comparison),
     )
 

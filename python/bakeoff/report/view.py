@@ -84,11 +84,15 @@ class VerdictView(Frozen):
 
 
 class ForestRow(Frozen):
-    """One line of the forest plot: a cell or a control. Positions are per cent of the axis."""
+    """One line of the forest plot: a cell or a control. Positions are per cent of the axis.
+
+    `named` has only what differs between the lines; `rates` are events per second of the baseline and the contender.
+    """
 
     kind: str
     label: str
     short: str
+    named: str
     contender: str
     slot: int
     tone: Tone
@@ -101,6 +105,7 @@ class ForestRow(Frozen):
     ratio: str
     interval: str
     verdict: str
+    rates: str
     notes: tuple[int, ...]
 
     @property
@@ -400,22 +405,22 @@ def _is_empty(part: Part) -> bool:
             return False
 
 
-CARDS_MAX = 12
-"""Cells that get a card; of more, and of several contenders, the forest plot shows more in less room."""
-
-_SHORT_NOTE = 160  # characters of a footnote that stands on its card
-
-
 class RecordList(Frozen):
     name: str
     rows: tuple[Record, ...]
     in_csv: bool = False
 
 
+COMPARISONS = "comparisons"  # id of the table of all comparisons
+ROWS_MAX = 20
+_ROWS_LARGEST = 10
+
+
 class Screen(Frozen):
-    """What a terminal shows at the end of a run, beside the question, warnings and footnotes.
+    """What a terminal shows at the end of a run and a page shows first, beside the question, warnings and footnotes.
 
     Attributes:
+        charts: the picture of a ladder of threads, on the page only.
         caption: what all rows of the table share.
         ranks: rows of the table, the largest difference first; empty if they are in the order of importance.
         why: the causes, in three lines of 80 columns.
@@ -423,6 +428,7 @@ class Screen(Frozen):
     """
 
     answer: str = ""
+    charts: Charts | None = None
     caption: str = ""
     table: Table | None = None
     ranks: tuple[int, ...] = ()
@@ -430,14 +436,17 @@ class Screen(Frozen):
     figures: tuple[str, ...] = ()
     effort: str = ""
 
+    def shown(self, most: int = ROWS_MAX) -> list[int]:
+        """Return the rows to show: all, or of more than `most` the largest."""
+        every = range(len(self.table.rows) if self.table else 0)
+        return [*every] if len(every) <= most else [*(self.ranks or every)][: min(most, _ROWS_LARGEST)]
+
 
 class ReportView(Frozen):
     """Everything a report shows, in its order. Captures and histories have no verdicts, arms and conclusion.
 
     Attributes:
         arms_table: None if a list of the arms is as clear.
-        on_cards: sentences of the summary that the cards repeat.
-        says_more: the summary says more than the verdicts do.
         records: one flat record per comparison, unrounded: ratios, times in ns, rates per second.
     """
 
@@ -451,8 +460,6 @@ class ReportView(Frozen):
     arms: tuple[ArmView, ...] = ()
     arms_table: Table | None = None
     summary: tuple[str, ...] = ()
-    on_cards: tuple[str, ...] = Field(default=(), exclude=True)
-    says_more: bool = Field(default=False, exclude=True)
     verdicts: tuple[VerdictView, ...] = ()
     means: tuple[str, ...] = ()
     conditions: str = ""
@@ -467,25 +474,21 @@ class ReportView(Frozen):
     more_records: tuple[RecordList, ...] = ()
 
     @property
-    def cards(self) -> tuple[tuple[VerdictView, ForestRow], ...]:
-        """Every verdict with its line of the forest plot, for a card; empty if the plot is shown whole."""
-        if len(self.verdicts) > CARDS_MAX or len({verdict.contender for verdict in self.verdicts}) > 1:
-            return ()
-        return tuple(zip(self.verdicts, (row for row in self.forest.rows if row.kind == "cell"), strict=True))
+    def lines(self) -> tuple[tuple[ForestRow, ...], tuple[ForestRow, ...]]:
+        """Return the lines of the forest plot that a page shows first, and the others."""
+        shown = self.screen.shown() if self.screen.table and self.screen.table.id == COMPARISONS else []
+        cells = [row for row in self.forest.rows if row.kind == "cell"]
+        first = tuple(cells[at] for at in shown)
+        return first, tuple(row for row in self.forest.rows if row not in first)
 
     @property
-    def lines(self) -> tuple[ForestRow, ...]:
-        return tuple(row for row in self.forest.rows if not (self.cards and row.kind == "cell"))
+    def controls(self) -> tuple[ForestRow, ...]:
+        return tuple(row for row in self.forest.rows if row.kind == "control")
 
     @property
-    def lead(self) -> tuple[str, ...]:
-        return tuple(sentence for sentence in self.summary if not (self.cards and sentence in self.on_cards))
-
-    def notes_of(self, verdict: VerdictView) -> tuple[tuple[Footnote, ...], tuple[int, ...]]:
-        """Return a card's footnotes that are short enough to stand on it, and the numbers of the others."""
-        own = [note for note in self.footnotes if note.number in verdict.notes]
-        short = tuple(note for note in own if len(note.text) <= _SHORT_NOTE and len(note.where) == 1)
-        return short, tuple(note.number for note in own if note not in short)
+    def below(self) -> tuple[Section, ...]:
+        """Return the sections without those that only repeat the table of the first page."""
+        return tuple(section for section in self.sections if section.parts != (self.screen.table,))
 
     @property
     def doubts(self) -> tuple[Status, ...]:
@@ -500,15 +503,15 @@ class ReportView(Frozen):
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        return tuple(panel for part in self._parts() if isinstance(part, Charts) for panel in part.panels)
+        return tuple(panel for part in self.parts() if isinstance(part, Charts) for panel in part.panels)
 
     @property
     def scripts(self) -> tuple[Markup, ...]:
-        return tuple(dict.fromkeys(part.script for part in self._parts() if isinstance(part, Drawing)))
+        return tuple(dict.fromkeys(part.script for part in self.parts() if isinstance(part, Drawing)))
 
     @property
     def styles(self) -> tuple[Markup, ...]:
-        return tuple(dict.fromkeys(part.style for part in self._parts() if isinstance(part, Drawing)))
+        return tuple(dict.fromkeys(part.style for part in self.parts() if isinstance(part, Drawing)))
 
     @property
     def has_words(self) -> bool:
@@ -517,10 +520,12 @@ class ReportView(Frozen):
     def records_of(self, name: str) -> tuple[Record, ...]:
         return next((each.rows for each in self.more_records if each.name == name), ())
 
-    def _parts(self) -> Iterator["Part"]:
-        return (part for section in self.sections for inner in section.sections() for part in inner.parts)
+    def parts(self) -> Iterator["Part"]:
+        if self.screen.charts:
+            yield self.screen.charts
+        yield from (part for section in self.sections for inner in section.sections() for part in inner.parts)
 
     @property
     def tables(self) -> dict[str, Table]:
-        found = [part for part in self._parts() if isinstance(part, Table)]
-        return {table.id: table for table in ([self.arms_table] if self.arms_table else []) + found}
+        found = (self.screen.table, self.arms_table, *self.parts())
+        return {part.id: part for part in found if isinstance(part, Table)}
