@@ -1,5 +1,7 @@
 """A version whose options nobody knows: a script that says it is 8.4.99, around the binary of 8.0.15."""
 
+import shutil
+
 import pytest
 
 from bakeoff.errors import ServerError
@@ -7,6 +9,7 @@ from bakeoff.results import open_run
 from bakeoff.servers import install
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.spec import parse_server
+from tests.servers.vendor import tarball
 
 pytestmark = pytest.mark.server
 
@@ -29,7 +32,7 @@ def future(work):
         real = install(parse_server("mysql:8.0.15"))
         root = make_open_folder(work / "future")
         make_open_folder(root / "bin")
-        (root / "share").symlink_to(real.share)
+        shutil.copytree(real.share, root / "share")
         log = work / "help.log"
         log.touch()
         log.chmod(0o666)
@@ -53,6 +56,18 @@ def test_it_is_asked_once_initialised_and_started_without_what_it_removed(future
     server.stop()
     assert install(parse_server(f"path:{root}")).known_options == server.installation.known_options
     assert (work / "help.log").read_text() == "asked\n"
+
+
+def test_it_is_fetched_by_its_name(future, make, work, monkeypatch):
+    top = "mysql-8.4.99-linux-glibc2.17-x86_64-minimal"
+    mirror = make_open_folder(work / "mirror")
+    (mirror / f"{top}.tar.xz").write_bytes(tarball(future(), top, "w:xz"))
+    monkeypatch.setenv("BAKEOFF_MIRROR", str(mirror))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(make_open_folder(work / "cache")))
+    server = make("mysql:8.4")
+    assert server.installation.name == "mysql-8.4.99"
+    server.start()
+    assert server.query("SELECT 1") == [(1,)]
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,6 @@ class Target:
     def ignores(self, row: Row) -> bool:
         return self.within(row, "_ignored") and not self.within(row)
 
-    def mysql_before(self, *version: int) -> bool:
-        return self.family == "mysql" and self.version < version
-
-    def mysql_from(self, *version: int) -> bool:
-        return self.family == "mysql" and self.version >= version
-
 
 def known_options(version: str, sha256: str, ask_help: Callable[[], str]) -> frozenset[str]:
     """Return the options in a binary's `--verbose --help`, which is asked once and kept in the cache."""
@@ -161,7 +155,7 @@ def _named_at_init(target: Target, name: str) -> str:
 
 def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, str]:
     names = [*GROUPS["at_init"]]
-    if target.mysql_before(5, 6, 8):  # refuses to start on redo files of another size
+    if target.within({"mysql": "-5.6.8"}):  # refuses to start on redo files of another size
         names += _REDO_FILES
     return {name: options[name] for name in names if name in options}
 
@@ -314,7 +308,7 @@ def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
             rest["server_id"] = "1"
             done.notes.append("server_id=1 was added: MySQL from 5.7 on keeps no binary log without it")
     with_gtids = rest.get("gtid_mode", "off").lower() == "on"
-    if target.mysql_before(5, 7) and with_gtids and "log_slave_updates" not in rest:
+    if target.within({"mysql": "-5.7"}) and with_gtids and "log_slave_updates" not in rest:
         rest["log_slave_updates"] = "1"
         done.notes.append("log_slave_updates=1 was added: MySQL 5.6 refuses gtid_mode=ON without it")
 
@@ -325,8 +319,8 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
     if name not in rest:
         return
     plugin = rest.pop(name)
-    default = "caching_sha2_password" if target.mysql_from(8, 0, 4) else "mysql_native_password"
-    if target.mysql_from(9, 0) and plugin == "mysql_native_password":
+    default = "caching_sha2_password" if target.within({"mysql": "8.0.4-"}) else "mysql_native_password"
+    if target.within({"mysql": "9.0-"}) and plugin == "mysql_native_password":
         raise _refuse(
             target, name, plugin, "MySQL 9.0 removed the plugin mysql_native_password", "Use caching_sha2_password."
         )
