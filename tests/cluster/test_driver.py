@@ -18,7 +18,7 @@ from bakeoff.cli.arguments import Nodes
 from bakeoff.cli.duel import duel
 from bakeoff.cli.run import RunOptions, check_study
 from bakeoff.cluster import driver, nodes, worker
-from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, smallest_share
+from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, require_like_machines, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.plan import epoch_draft, plan_study
@@ -133,6 +133,15 @@ def test_unlike_nodes_are_named():
     (sentence,) = differences([node("a"), node("b", cpu_model="Xeon")])
     assert sentence.startswith("CPU models differ: ") and sentence.endswith("Xeon on b")
     assert "a and b are one machine" in differences([node("a", boot="x"), node("b", boot="x")])[0]
+
+
+def test_unlike_machines_are_refused_unless_the_study_combines_them():
+    machines = {each.name: each.host for each in (node("a"), node("b", cpu_model="Xeon"), node("c"))}
+    with pytest.raises(SpecError, match=r"a is .*; b is .*Xeon.*; c is ") as refused:
+        require_like_machines(study(), machines)
+    assert "combine_hosts: true" in refused.value.hint
+    require_like_machines(study().model_copy(update={"combine_hosts": True}), machines)
+    require_like_machines(study(), {name: machines[name] for name in ("a", "c")})
 
 
 def test_daemons_are_named_by_the_longest_name_that_fits(monkeypatch):

@@ -127,17 +127,6 @@ def test_one_execution_per_restart_is_enough_to_find_a_slower_query():
     assert "not tested" not in {each.word for each in judged.values()}
 
 
-def test_unlike_machines_have_no_interval_and_no_verdict_in_common():
-    epochs = simulated(np.random.default_rng(1), digests=1, epochs=12, slower={0: 1.5})
-    host_of = {epoch: f"h{epoch % 2}" for epoch in epochs}
-    unlike = judge(epochs, host_of=host_of, kinds={"h0": "small", "h1": "large"})[name(0)]
-    assert (unlike.word, unlike.note) == ("not tested", "the hosts are unlike machines")
-    assert unlike.estimate.mean == pytest.approx(-math.log(1.5), abs=0.05)
-    assert unlike.estimate.interval.low is None
-    alike = judge(epochs, host_of=dict.fromkeys(epochs, "h0"), kinds={"h0": "small", "h1": "large"})[name(0)]
-    assert alike.word == "SLOWER"
-
-
 def test_only_digests_are_judged_and_rounds_are_paired_with_their_own_baseline():
     rows = [row("A", "event", 1e6), row("B", "event", 9e6)]
     for at, factor in enumerate((1.0, 3.0)):

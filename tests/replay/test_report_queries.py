@@ -15,15 +15,12 @@ from axe_playwright_python.sync_playwright import Axe
 from plain_analysis import plain_analysis
 from rich.console import Console
 from screens import screen_of
-from synthetic import HOST, Truth, duel_study, make_run
+from synthetic import Truth, duel_study, make_run
 
 from bakeoff.replay.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
 from bakeoff.replay.digests import DigestTimes, digest_times
 from bakeoff.replay.sections import Query, _coverage, _lost, _short, different_work, findings, queries_section
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
-from bakeoff.results.manifest import kinds_of
-from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Stop
 
 TEXTS = {
     f"{at:016x}": f"SELECT `c{at}` FROM `orders` WHERE `customer` = ? ORDER BY `c{at}` LIMIT ?" for at in range(1, 6)
@@ -317,17 +314,6 @@ def test_records_for_programs(view):
     # One name for an arm in every row, of comparisons, queries and tables.
     of_rows = {(row["run"], row["baseline"], row["contender"]) for row in rows}
     assert of_rows == {(view.run, "mysql:5.7", "mysql:8.0")} and len(rows) == 1 + len(TEXTS) + 1
-
-
-def test_no_query_is_slower_over_unlike_machines(tmp_path, monkeypatch):
-    study = duel_study(workloads=(CAPTURE,), threads=(4,), control=False)
-    monkeypatch.setattr(synthetic, "histograms_of", with_digests(synthetic.histograms_of))
-    other = HOST.model_copy(update={"cpu_model": "Another CPU 3000"})
-    run = make_run(tmp_path, study, epochs=12, blocks=2, hosts={"n1": (HOST, 0.0), "n2": (other, 0.0)})
-    view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET, kinds=kinds_of(run.machines())))
-    assert "of 5 queries was tested for time" in view.summary[0]
-    queries = json.loads(render_json(view))["queries"]
-    assert {(each["verdict"], each.get("ratio_low")) for each in queries} == {("not tested", None)}
 
 
 def test_a_run_without_answers_still_has_its_times(run, analysis):

@@ -277,7 +277,7 @@ def test_a_difference_is_decisive_only_if_one_is_claimed(tmp_path, words, refere
     assert card.basis == said
 
 
-@pytest.mark.parametrize("obstacle", [Obstacle.NOTHING_DONE, Obstacle.UNLIKE_MACHINES, None])
+@pytest.mark.parametrize("obstacle", [Obstacle.NOTHING_DONE, None])
 def test_a_verdict_that_cannot_come_is_not_announced(tmp_path, obstacle):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
     run = make_run(tmp_path, study, epochs=6, blocks=2)

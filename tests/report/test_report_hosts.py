@@ -1,7 +1,6 @@
 """Hosts of a cluster in a report: each one's ratio, how much they differ, and unlike machines."""
 
 import io
-import json
 import math
 
 import pytest
@@ -10,10 +9,9 @@ from rich.console import Console
 from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
-from bakeoff.results.manifest import kinds_of
 from bakeoff.stats import interval as iv
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Obstacle, Stop, Word
+from bakeoff.stats.model import Stop
 
 STUDY = duel_study(workloads=("oltp_point_select",), threads=(1, 4), control=False)
 OTHER = HOST.model_copy(update={"cpu_model": "Another CPU 3000"})
@@ -26,7 +24,7 @@ def hosts_of(*hosts):
 
 def reported(root, hosts, study=STUDY, *, epochs=18):
     run = make_run(root, study, Truth(effect={"B": -0.11}, sd_restart=0.004), epochs=epochs, hosts=hosts)
-    analysis = analyse(run.load_epochs(), study, ended=Stop.BUDGET, kinds=kinds_of(run.machines()))
+    analysis = analyse(run.load_epochs(), study, ended=Stop.BUDGET)
     return build_view(run, analysis), analysis
 
 
@@ -38,8 +36,9 @@ def differing(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def unlike(tmp_path_factory):
-    """Two kinds of machine."""
-    return reported(tmp_path_factory.mktemp("runs"), hosts_of((HOST, 0.0), (OTHER, 0.1), (HOST, 0.0)))
+    """Two kinds of machine, which the study combines."""
+    study = STUDY.model_copy(update={"combine_hosts": True})
+    return reported(tmp_path_factory.mktemp("runs"), hosts_of((HOST, 0.0), (OTHER, 0.1), (HOST, 0.0)), study)
 
 
 def section(view):
@@ -96,26 +95,10 @@ def test_every_format_has_the_hosts(differing, snapshot):
         assert "\n".join(lines[:26]) == snapshot
 
 
-def test_unlike_machines_have_separate_verdicts(unlike):
+def test_unlike_machines_are_named(unlike):
     view, analysis = unlike
-    for comparison in analysis.comparisons:
-        assert comparison.verdict.words == (Word.INCONCLUSIVE,)
-        assert comparison.estimate.interval.low is None
-        assert comparison.obstacle is Obstacle.UNLIKE_MACHINES
-    found = {kind: [each.estimate.mean for each in own] for kind, own in analysis.by_machine.items()}
-    assert found["4 × Another CPU 3000, 17.2 GB"] == pytest.approx([-0.01] * 2, abs=0.02)
-    assert found["4 × Example CPU 9000 @ 2.40GHz, 17.2 GB"] == pytest.approx([-0.11] * 2, abs=0.02)
-    assert "combine_hosts" in in_terminal(view)
-    assert analysis.geometric_mean == {}
-    assert json.loads(render_json(view))
-
-
-def test_unlike_machines_are_combined_when_the_study_says_so(tmp_path):
-    study = STUDY.model_copy(update={"combine_hosts": True})
-    view, analysis = reported(tmp_path, hosts_of((HOST, 0.0), (OTHER, 0.0), (HOST, 0.0)), study)
-    assert analysis.by_machine == {}
     assert all(math.isfinite(each.estimate.interval.half_width) for each in analysis.comparisons)
-    assert "Another CPU 3000" in in_terminal(view)
+    assert "unlike" in view.dateline and "Another CPU 3000" in in_terminal(view)
 
 
 @pytest.mark.browser

@@ -20,7 +20,6 @@ from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
 from bakeoff.report.markdown import markdown_files
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
-from bakeoff.results.manifest import kinds_of
 from bakeoff.spec.fields import Argument, Option
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop
@@ -77,7 +76,6 @@ def report(
             directory.study(),
             plan=plan,
             ended=Stop.ABORTED,
-            kinds=kinds_of(directory.machines()),
             network=directory.network(),
         )
         if analysis.stopped is Stop.ABORTED:

@@ -5,7 +5,7 @@ A node is a block: all arms of an epoch are measured on it. If a node is lost, i
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ from bakeoff.cluster.worker import Answer, Parcel, Ready, Report, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
+from bakeoff.results.manifest import Host, kinds_of
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import EpochDone, EpochOrder, Interrupted
@@ -84,6 +85,7 @@ def run_over_cluster(
         require_same_programs(nodes)
         if resume:
             _check_machines(resume, nodes)
+        require_like_machines(study, (resume.machines() if resume else {}) | {node.name: node.host for node in nodes})
         share = kept_share(resume, nodes) or smallest_share(nodes)
         run = resume or RunDirectory.create(
             runs_root, study, command=asked.command_line, engine=nodes[0].facts["engine"], data_path=work_root()
@@ -175,6 +177,18 @@ def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
                 f"run {run.name} has epochs of another machine named {node.name}: {then.cpu_model}, {then.cpus} CPUs.",
                 hint="Give the node another name: ray start --node-name.",
             )
+
+
+def require_like_machines(study: Study, machines: Mapping[str, Host]) -> None:
+    """Raise SpecError for machines of several kinds, unless the study combines them."""
+    kinds = kinds_of(machines)
+    if len(set(kinds.values())) > 1 and not study.combine_hosts:
+        named = "; ".join(f"{name} is {kind}" for name, kind in kinds.items())
+        raise SpecError(
+            f"--ray: the nodes are unlike machines, which have no ratio in common: {named}.",
+            hint="Measure on nodes of one kind (--on), or combine them: combine_hosts: true in the study.",
+            field=("combine_hosts",),
+        )
 
 
 @dataclass

@@ -140,8 +140,6 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
         why = "the control differs from its own baseline: something other than the builds moved the numbers."
     elif not failed and Obstacle.NOTHING_DONE in obstacles:
         why = "an arm completed nothing in an epoch."
-    elif not failed and Obstacle.UNLIKE_MACHINES in obstacles:
-        why = "the hosts are unlike machines; combine_hosts in the study combines them."
     elif not failed and len(own) < family:
         why = "not every comparison was measured."
     whole = Answer.UNCLEAR

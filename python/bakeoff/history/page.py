@@ -49,8 +49,6 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
         raise ResultsError(f"run {run.name} has no analysis.", hint=f"End it first: bakeoff run --resume {run.name}.")
     if analysis.trusted is False:
         raise ResultsError(f"run {run.name} is UNTRUSTED: its control differs.", hint=_REFUSED)
-    if analysis.by_machine:
-        raise ResultsError(f"run {run.name} was measured on unlike machines.", hint=_REFUSED)
     manifest, study = run.manifest(), run.study()
     labels = {arm.name: arm.label for arm in study.arms}
     variables = run.newest_variables()

@@ -6,7 +6,7 @@ A ratio is the baseline's mean time over the contender's, so above 1 the contend
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -61,12 +61,11 @@ def digest_times(
     ended: Stop,
     running: Collection[str] = (),
     host_of: Mapping[int, str] = MappingProxyType({}),
-    kinds: hosts.Kinds = MappingProxyType({}),
 ) -> tuple[DigestTimes, ...]:
     """Judge every digest of every cell and contender, the one with the most time lost first.
 
     All tested digests are one family. A run ended by hand uses the anytime-valid interval. Arms that are `running`
-    already get no verdict. `kinds` of machine are empty if hosts are combined regardless.
+    already get no verdict.
     """
     rows: dict[tuple[str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     for epoch, messages in histograms.items():
@@ -79,13 +78,8 @@ def digest_times(
         whole_ns.update({(cell, arm): _total_ns(of_arm) for arm, of_arm in arms.items()})
     contenders = {arm: None for arms in rows.values() for arm in arms if arm != baseline}
     measured = {(cell, arm) for (cell, _), arms in rows.items() for arm in arms}
-
-    def machine_of(epoch: int) -> tuple[str, str]:
-        host = host_of.get(epoch, "")
-        return host, kinds.get(host, "")
-
     found = [
-        _found((cell, digest), arms, (baseline, contender), whole_ns, ended, running, machine_of)
+        _found((cell, digest), arms, (baseline, contender), whole_ns, ended, running, host_of)
         for (cell, digest), arms in rows.items()
         for contender in contenders
         if (cell, contender) in measured
@@ -113,7 +107,7 @@ def _found(
     whole_ns: Mapping[tuple[str, str], float],
     ended: Stop,
     running: Collection[str],
-    machine_of: Callable[[int], tuple[str, str]],
+    host_of: Mapping[int, str],
 ) -> tuple[DigestTimes, iv.Moments]:
     cell, digest = place
     baseline, contender = (arms.get(arm, {}) for arm in pair)
@@ -122,14 +116,11 @@ def _found(
         for at, row in sorted(contender.items())
         if at in baseline and min(each[name] for each in (row, baseline[at]) for name in ("count", "mean_ns")) > 0
     }
-    measured_by, kinds = [machine_of(epoch)[0] for epoch, _ in values], {machine_of(epoch)[1] for epoch, _ in values}
-    found = hosts.moments([*values.values()], measured_by)
+    found = hosts.moments([*values.values()], [host_of.get(epoch, "") for epoch, _ in values])
     share, contender_share = (
         _total_ns(arms.get(arm, {})) / whole if (whole := whole_ns[cell, arm]) > 0 else 0.0 for arm in pair
     )
-    unlike = len(kinds) > 1
-    interval_of = iv.no_interval if unlike else iv.precision_interval
-    estimate = iv.estimate(found, interval_of) if values else None
+    estimate = iv.estimate(found, iv.precision_interval) if values else None
     executions = {arm: sum(row["count"] for row in arms.get(arm, {}).values()) for arm in pair}
     needed = iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN
     note = ""
@@ -137,8 +128,6 @@ def _found(
         note = "never completed on " + " or ".join(f"arm {arm}" for arm in missing)
     elif not {*pair}.isdisjoint(running):
         note = "running servers are not restarted"
-    elif unlike:
-        note = "the hosts are unlike machines"
     elif found.n < needed:
         note = f"completed on both arms in {found.n} {'epoch' if found.n == 1 else 'epochs'}; {needed} are needed"
     times = DigestTimes(

@@ -88,7 +88,6 @@ class Replayed:
             ended=analysis.stopped,
             running=running,
             host_of=self._context.host_of,
-            kinds=self._context.kinds if analysis.by_machine else {},
         )
         return tuple(each for each in found if each.contender in analysis.contenders)
 

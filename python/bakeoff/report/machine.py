@@ -130,7 +130,7 @@ def hosts_section(context: Context) -> Section | None:
         (
             (context.titled(each.comparison.cell, each.comparison.contender), *row)
             for each in across
-            for row in _host_rows(context, each)
+            for row in _host_rows(each)
         ),
         Column("host", itemgetter(1)),
         Column("epochs", itemgetter(2)),
@@ -142,14 +142,11 @@ def hosts_section(context: Context) -> Section | None:
         "the interval has one degree of freedom fewer than there are hosts. Spread: standard deviation of the ratio "
         "between hosts, without the noise of epochs.",
     )
-    return Section.of("Hosts", _machines(context), _by_kind(context), table, anchor="hosts", in_terminal=True)
+    return Section.of("Hosts", _machines(context), table, anchor="hosts", in_terminal=True)
 
 
-def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[tuple[str, str, str, str]]:
-    hosts = [*across.by_host.items()]
-    if not context.analysis.by_machine:
-        hosts.append(("all hosts", across.comparison.estimate))
-    for host, each in hosts:
+def _host_rows(across: _AcrossHosts) -> Iterable[tuple[str, str, str, str]]:
+    for host, each in (*across.by_host.items(), ("all hosts", across.comparison.estimate)):
         yield host, str(each.n), numbers.ratio_of(each), numbers.interval(each.interval) or "n/a"
     if found := across.spread:
         yield "spread between hosts", "", percent_text(found.sd), ""
@@ -161,9 +158,6 @@ def _machines(context: Context) -> Prose | Table | None:
         return None
     if len(set(kinds.values())) == 1:
         return Prose(text=f"All {len(kinds)} hosts are alike: {next(iter(kinds.values()))}.")
-    note = "They are unlike, and combined because the study says combine_hosts."
-    if context.analysis.by_machine:
-        note = "They are unlike, so each kind has its own verdicts; combine_hosts in the study combines them."
     return Table.of(
         "host-machines",
         sorted(kinds.items(), key=itemgetter(1)),
@@ -171,21 +165,7 @@ def _machines(context: Context) -> Prose | Table | None:
         Column("machine", itemgetter(1)),
         Column("kernel", lambda each: context.machines[each[0]].kernel),
         all_text=True,
-        note=note,
-    )
-
-
-def _by_kind(context: Context) -> Table:
-    by_machine = context.analysis.by_machine.items()
-    found = [(kind, each) for kind, comparisons in by_machine for each in comparisons if not each.is_control]
-    return Table.of(
-        "by-machine",
-        sorted(found, key=lambda pair: context.cell_title(pair[1].cell)),
-        Column("machine", itemgetter(0)),
-        Column("verdict", lambda pair: pair[1].verdict.sentence),
-        group=lambda pair: context.cell_title(pair[1].cell),
-        group_title="cell",
-        all_text=True,
+        note="They are unlike, and combined because the study says combine_hosts.",
     )
 
 

@@ -19,7 +19,6 @@ from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import loading_seconds, wall_time
 from bakeoff.results.frame import Frame
-from bakeoff.results.manifest import kinds_of
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.epoch import EpochDone, EpochOrder, Interrupted, run_epoch
 from bakeoff.run.epoch_servers import EpochTools
@@ -134,7 +133,6 @@ class StudyRun:
         self._estimates: list[EpochEstimates] = []  # of the valid ones by number: their slices stay on disk
         self._pilot: list[Frame] = []  # slices of the first ones, for the noise card
         self._discarded: defaultdict[str, list[int]] = defaultdict(list)  # in a row, by host
-        self._kinds: dict[str, str] = {}
         self._decision: Decision | None = None
         self._decided_s, self._deciding_s = -math.inf, 0.0
         for data in history:
@@ -147,7 +145,6 @@ class StudyRun:
 
         Epochs in flight then are waited for and count, because leaving out the slow ones would be a choice.
         """
-        self._kinds = kinds_of(self.run_directory.machines())
         decision = self._decide() if self.plan and self._resumed else None
         stop = decision.stop if decision else Stop.RUNNING
         note_extension(self.run_directory, self.study, goes_on=stop is Stop.RUNNING)
@@ -180,7 +177,6 @@ class StudyRun:
             self.study,
             plan=self.plan,
             ended=ended,
-            kinds=self._kinds,
             network=directory.network(),
         )
         directory.write_json("analysis.json", analysis)
@@ -273,7 +269,7 @@ class StudyRun:
         decision = self._decide()
         if not data.valid:
             return decision
-        comparisons = comparisons_so_far(estimates, self.study, self.plan, kinds=self._kinds)
+        comparisons = comparisons_so_far(estimates, self.study, self.plan)
         self.listener.epoch_finished(data.epoch, comparisons, elapsed_s, decision.more_s)
         self._lengthen_slices(comparisons)
         if len(self._pilot) == PILOT_EPOCHS == self._finished:
@@ -296,7 +292,6 @@ class StudyRun:
                 self.study,
                 self.plan,
                 elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
-                kinds=self._kinds,
                 epoch_time=epoch_time(self._costs),
                 load_s=load_s,
                 newest=newest,

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean
-from types import MappingProxyType
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
@@ -35,7 +34,6 @@ def analyse(
     *,
     plan: Plan | None = None,
     ended: Stop,
-    kinds: hosts.Kinds = MappingProxyType({}),
     network: Network | None = None,
 ) -> Analysis:
     """Analyse a run. The same input always gives the same analysis.
@@ -47,8 +45,7 @@ def analyse(
     run = reduced(epochs, study)
     history, sums = run.history, stacked(run.sums, "epoch")
     pairs = by_comparison(history)
-    context = _context(study, plan, ended, kinds)
-    by_machine = _by_machine(pairs, plan, context)
+    context = _context(study, plan, ended)
     summaries = arm_summaries(sums, (row for epoch in run.epochs for row in epoch.histograms))
     settings = run.undeclared
     trusted = _trusted(pairs, context.control)
@@ -75,52 +72,35 @@ def analyse(
         family=context.family,
         comparisons=tuple(comparisons),
         arms=summaries,
-        latencies=()
-        if by_machine
-        else latency_ratios(
+        latencies=latency_ratios(
             run.epochs,
             baseline=study.baseline.name,
             interval_of=iv.precision_interval,
             anytime=context.unsettled.anytime_only,
             cells=[c.name for c in plan.cells],
         ),
-        geometric_mean={} if by_machine else _geometric_means(history, plan, context),
+        geometric_mean=_geometric_means(history, plan, context),
         trusted=trusted,
         discarded=run.discarded,
         undeclared=settings,
         epochs_used=len(history),
         stopped=_stopped(comparisons, context),
-        by_machine=by_machine,
     )
 
 
-def comparisons_so_far(
-    history: Sequence[EpochEstimates], study: Study, plan: Plan, *, kinds: hosts.Kinds = MappingProxyType({})
-) -> tuple[Comparison, ...]:
+def comparisons_so_far(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> tuple[Comparison, ...]:
     """Judge the comparisons of a run in progress, without the flags that need more than estimates."""
-    return compare(by_comparison(history), plan, _context(study, plan, Stop.RUNNING, kinds))
+    return compare(by_comparison(history), plan, _context(study, plan, Stop.RUNNING))
 
 
-def _context(study: Study, plan: Plan, ended: Stop, kinds: hosts.Kinds) -> AnalysisContext:
+def _context(study: Study, plan: Plan, ended: Stop) -> AnalysisContext:
     return AnalysisContext(
         study=study,
         family=family_size(study, len(plan.cells)),
         control=control_name(study),
         ended=ended,
         epoch_s=plan.epoch_s,
-        kinds={} if study.combine_hosts else kinds,
     )
-
-
-def _by_machine(
-    pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: AnalysisContext
-) -> dict[str, tuple[Comparison, ...]]:
-    groups = {key: hosts.by_kind(found, context.kinds) for key, found in pairs.items()}
-    kinds = list(dict.fromkeys(kind for found in groups.values() for kind in found))
-    if len(kinds) < 2:
-        return {}
-    alone = replace(context, kinds={}, family=context.family * len(kinds))
-    return {kind: compare({key: groups[key].get(kind, ()) for key in groups}, plan, alone) for kind in kinds}
 
 
 def _load_flags(

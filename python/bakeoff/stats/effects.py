@@ -35,8 +35,6 @@ def epoch_values(analysis: Analysis) -> EpochValues:
 
 
 def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | None:
-    if analysis.by_machine:
-        return None
     measured_by = analysis.hosts_of(values)
     return hosts.estimate_of([*values.values()], measured_by, iv.precision_interval) if values else None
 

@@ -4,14 +4,13 @@ The degrees of freedom are those of the hosts, however many epochs they have. Wi
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from statistics import fmean
 from typing import NamedTuple
 
 from bakeoff.stats import interval as iv
-from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.model import Estimate
 
 _TAIL = iv.ALPHA_T / 2
@@ -68,17 +67,6 @@ def by_host(values: Sequence[float], hosts: Sequence[str]) -> dict[str, list[flo
     for value, host in zip(values, hosts or repeat("", len(values)), strict=True):
         found.setdefault(host, []).append(value)
     return found
-
-
-Kinds = Mapping[str, str]  # host -> kind of machine, in words (`bakeoff.results.manifest.kinds_of`)
-
-
-def by_kind(pairs: Sequence[PairEstimate], kinds: Kinds) -> dict[str, list[PairEstimate]]:
-    """Group the epochs of one comparison by kind of machine; unknown hosts are of one kind."""
-    found: dict[str, list[PairEstimate]] = {}
-    for pair in pairs:
-        found.setdefault(kinds.get(pair.host, ""), []).append(pair)
-    return found or {"": []}
 
 
 def _blocks(values: Sequence[float], hosts: Sequence[str]) -> _Blocks | None:

@@ -122,7 +122,6 @@ class Flag(Frozen):
 class Obstacle(StrEnum):
     NOTHING_DONE = "nothing done"  # an arm completed nothing in an epoch
     NOT_RESTARTED = "not restarted"  # a server was running already
-    UNLIKE_MACHINES = "unlike machines"  # hosts of several kinds, whose ratios are not combined
 
 
 class Comparison(Frozen):
@@ -213,7 +212,6 @@ class Analysis(Frozen):
     undeclared: dict[str, dict[str, tuple[str, str]]]  # arm -> variable -> (baseline, contender)
     epochs_used: int
     stopped: Stop
-    by_machine: dict[str, tuple[Comparison, ...]] = Field(default={}, exclude_if=lambda found: not found)
 
     @cached_property
     def host_of(self) -> dict[int, str]:

@@ -8,7 +8,7 @@ its contender is no longer measured in that cell. The control is never waited fo
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from bakeoff import features, spec
@@ -17,7 +17,7 @@ from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
-from bakeoff.stats.hosts import Kinds, by_kind, epochs_needed, moments
+from bakeoff.stats.hosts import epochs_needed, moments
 from bakeoff.stats.model import Stop
 
 _VERDICT = spec.Question()
@@ -78,20 +78,9 @@ def stop_state(
     return Stop.DECISIVE if question.decisive and far else Stop.RUNNING
 
 
-def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family: int) -> Stop:
-    """Like `stop_state`; over several kinds of machine, RUNNING until each kind is settled."""
-    groups = by_kind(pairs, kinds)
-    stops = {
-        stop_state(
-            [pair.value for pair in group],
-            [pair.host for pair in group],
-            precision=study.precision,
-            family=family * len(groups),
-            question=study.question,
-        )
-        for group in groups.values()
-    }
-    return next((stop for stop in (Stop.RUNNING, Stop.PRECISE) if stop in stops), Stop.DECISIVE)
+def stop_of(pairs: Sequence[PairEstimate], study: Study, *, family: int) -> Stop:
+    values, hosts = [pair.value for pair in pairs], [pair.host for pair in pairs]
+    return stop_state(values, hosts, precision=study.precision, family=family, question=study.question)
 
 
 @dataclass(frozen=True)
@@ -102,7 +91,6 @@ class Progress:
     study: Study  # with the arms that have joined so far
     plan: Plan
     elapsed_s: float  # wall seconds of the budget used, loading included
-    kinds: Kinds = field(default_factory=dict)  # kind of machine by host
     epoch_time: EpochTime | None = None  # measured so far; None before the first epoch
     load_s: float = 0.0  # mean wall seconds of one load, if the question adds arms
     newest: Sequence[str] = ()  # arms that the newest epoch started, valid or not
@@ -112,7 +100,7 @@ class Progress:
 def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"]], bool] | None = None) -> Decision:
     """Decide what to do next; `answered` says whether the question is answered, whatever further epochs will say."""
     study, plan, elapsed_s = progress.study, progress.plan, progress.elapsed_s
-    states = _states(progress.history, study, plan, {} if study.combine_hosts else progress.kinds)
+    states = _states(progress.history, study, plan)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
     open_states = [state for state in states if state.cell not in finished]
     settled = frozenset(
@@ -150,13 +138,13 @@ class ComparisonState:
     contender: str
     is_control: bool
     n: int
-    values: Sequence[float]  # one per epoch; empty if unlike machines are not combined
+    values: Sequence[float]  # one per epoch
     hosts: Sequence[str]
     stop: Stop
     epochs_left: int | None  # epochs that the target half-width would still take; None if unknown
 
 
-def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: Kinds) -> list[ComparisonState]:
+def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan) -> list[ComparisonState]:
     pairs = by_comparison(history)
     family = family_size(study, len(plan.cells))
     states = []
@@ -165,9 +153,7 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: 
             found = pairs.get((cell.name, arm.name), ())
             values, hosts = [pair.value for pair in found], [pair.host for pair in found]
             n = len(values)
-            stop = stop_of(found, kinds, study, family=family)
-            if len(by_kind(found, kinds)) > 1:
-                values, hosts = [], []  # they have no common ratio
+            stop = stop_of(found, study, family=family)
             if n < iv.N_MIN and (cell.fixed_work or _is_together(study)):  # too few for verdicts on queries or settings
                 stop = Stop.RUNNING
             left = None

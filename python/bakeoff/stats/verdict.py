@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
@@ -40,7 +40,6 @@ class AnalysisContext:
     control: str | None
     ended: Stop
     epoch_s: float  # expected wall seconds of another epoch
-    kinds: hosts.Kinds = field(default_factory=dict)  # kind of machine by host; empty if all hosts are combined
 
     @property
     def unsettled(self) -> Stop:
@@ -77,10 +76,6 @@ class _Sample:
         return self.obstacle in (None, Obstacle.NOT_RESTARTED)
 
     @property
-    def interval_of(self) -> iv.IntervalOf:
-        return iv.no_interval if self.obstacle is Obstacle.UNLIKE_MACHINES else iv.precision_interval
-
-    @property
     def p_value(self) -> float | None:
         early = self.stop.anytime_only or self.found.n < iv.N_MIN
         return None if early or not self.has_ratio else iv.p_value(*self.found)
@@ -88,8 +83,7 @@ class _Sample:
     @property
     def excludes_one(self) -> bool:
         alpha = iv.ALPHA_DECISIVE / self.context.family
-        far = abs(self.found.mean) > iv.anytime_half_width(*self.found[1:], alpha=alpha)
-        return far and self.obstacle is not Obstacle.UNLIKE_MACHINES
+        return abs(self.found.mean) > iv.anytime_half_width(*self.found[1:], alpha=alpha)
 
     @property
     def more_epochs(self) -> int | None:
@@ -133,7 +127,7 @@ def compare(
 
 
 def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
-    stop = stop_of(found, context.kinds, context.study, family=context.family)
+    stop = stop_of(found, context.study, family=context.family)
     pairs = tuple(pair for pair in found if math.isfinite(pair.value))
     values, measured_by = [pair.value for pair in pairs], [pair.host for pair in pairs]
     obstacle, why = _obstacle(found, contender, context)
@@ -158,10 +152,6 @@ def _obstacle(found: Sequence[PairEstimate], contender: str, context: AnalysisCo
         who = "an arm" if idle is None else context.label(idle)
         where = f"epoch {dead[0].epoch}" if len(dead) == 1 else f"{len(dead)} epochs"
         return Obstacle.NOTHING_DONE, f"{who} completed nothing in {where}, so no ratio exists."
-    kinds = hosts.by_kind(found, context.kinds)
-    if len(kinds) > 1:
-        why = f"the hosts are unlike machines ({'; '.join(kinds)}); combine_hosts in the study combines them."
-        return Obstacle.UNLIKE_MACHINES, why
     if any(arm.server.is_running for arm in study.arms if arm.name in (study.baseline.name, contender)):
         return Obstacle.NOT_RESTARTED, "a server was running already and was measured without restarts."
     return None, ""
@@ -194,7 +184,7 @@ def _comparison(
     # The parts of a capture differ anyway, for all arms alike.
     sd_restart, sd_within = (None, None) if cell.fixed_work else components(sample.pairs)
     case = _case(sample, p_adjusted)
-    trimmed_estimate = hosts.estimate_of(trimmed, trimmed_by, sample.interval_of)
+    trimmed_estimate = hosts.estimate_of(trimmed, trimmed_by, iv.precision_interval)
     unsteady = not cell.fixed_work and disagree(sample.values, trimmed, sample.hosts)
     carry_over = diagnostics.carry_over(sample.pairs, comparisons=context.family)
     trend = diagnostics.trend(sample.pairs, comparisons=context.family)
@@ -248,7 +238,7 @@ def _case(sample: _Sample, p_adjusted: float | None) -> "Case":
     return Case(
         contender=context.label(sample.contender),
         baseline=context.label(study.baseline.name),
-        estimate=iv.estimate(found, sample.interval_of),
+        estimate=iv.estimate(found, iv.precision_interval),
         stop=stop,
         claim=claim and not sample.obstacle,
         negligible=context.claim_interval(found, stop).within(study.equivalence),
@@ -354,7 +344,7 @@ def _words(case: Case) -> tuple[tuple[Word, ...], float | None]:
 def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> str:
     interval = case.estimate.interval
     counted = _counted(case.estimate, case.hosts)
-    if case.obstacle in (Obstacle.NOTHING_DONE, Obstacle.UNLIKE_MACHINES):
+    if case.obstacle is Obstacle.NOTHING_DONE:
         return f"No verdict: {case.why}"
     if case.is_control:
         return f"Control: {case.baseline} against itself gives {counted}; the truth is 1."
