@@ -320,9 +320,6 @@ def _write_epoch(
             cell_order=draft.cell_order,
             seeds={"order": 1, "keys": 2, "padding": 3},
             host=host,
-            readiness={
-                arm: {"buffer_pool_warm": True, "history_list_length": 0, "waited_s": 0.5, "notes": ""} for arm in arms
-            },
         )
     )
 

@@ -19,7 +19,6 @@ from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.study_run import StudyRun, ThisMachine
 from bakeoff.servers import RemoteServer
 from bakeoff.servers.profile import Settings
-from bakeoff.servers.readiness import Warmth
 from bakeoff.spec import parse_server
 
 
@@ -136,23 +135,19 @@ def test_what_is_left_out_or_ignored_is_kept_and_noted_once_for_each_arm_also_fo
     assert kept == {setup.arm.name: {"settings": said} for setup in setups}, "every epoch is whole by itself"
 
 
-def test_of_several_databases_the_coldest_is_recorded(monkeypatch):
-    cold = Warmth(False, ("the data does not fit into the buffer pool",))
-    found = {"tpcc": cold, "sbtest": Warmth(True)}
-    given = []
+def test_all_databases_are_read_before_pending_work_is_waited_for(monkeypatch):
+    done = []
     monkeypatch.setattr(epoch_servers, "Instance", Server)
-    monkeypatch.setattr(epoch_servers, "databases", lambda *_: tuple(found))
-    monkeypatch.setattr(epoch_servers.readiness, "warm", lambda _server, database, _stop: found[database])
-    monkeypatch.setattr(
-        epoch_servers.readiness, "finish_pending_work", lambda _server, _limit_s, warmth, **_: given.append(warmth)
-    )
+    monkeypatch.setattr(epoch_servers, "databases", lambda *_: ("tpcc", "sbtest"))
+    monkeypatch.setattr(epoch_servers.readiness, "warm", lambda _server, database, _stop: done.append(database))
+    monkeypatch.setattr(epoch_servers.readiness, "finish_pending_work", lambda *_, **__: done.append("pending"))
     asked = study()
     tools = EpochTools(asked, (), Pool(), {}, Recorder(), threading.Event(), at_once=2)
     draft = epoch_draft(plan_study(asked, overhead_s=0.0, load_s=0.0), asked, 0)
     servers = EpochServers(tools, draft, None, Phases())
     servers.all["A"] = Server("A")
     servers.make_ready()
-    assert given == [cold]
+    assert done == ["tpcc", "sbtest", "pending"]
 
 
 def test_a_statement_without_end_ends_with_the_run(monkeypatch):

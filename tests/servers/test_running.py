@@ -69,9 +69,9 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
     warmth = readiness.warm(again, "sbtest")
     at_once = readiness.finish_pending_work(again, 0, warmth, dirty_limit=readiness.STARTED_DIRTY_LIMIT)
     assert at_once.notes == ()
-    record = readiness.finish_pending_work(again, 30, warmth).as_record()
-    assert record["buffer_pool_warm"] is True
-    assert record["history_list_length"] < readiness.HISTORY_LIMIT
+    ready = readiness.finish_pending_work(again, 30, warmth)
+    assert ready.buffer_pool_warm is True
+    assert ready.history_list_length < readiness.HISTORY_LIMIT
     assert again.data_bytes("sbtest") > ROWS * 100
 
     pid = again.pid

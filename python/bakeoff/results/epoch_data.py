@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, ConfigDict, JsonValue, NonNegativeInt
+from pydantic import AwareDatetime, ConfigDict, NonNegativeInt
 from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
@@ -51,7 +51,6 @@ class Outcome(Frozen):
     start_order: tuple[str, ...] = ()
     cell_order: tuple[str, ...] = ()
     seeds: dict[str, int] = {}
-    readiness: dict[str, dict[str, JsonValue]] = {}
     other_bakeoffs: tuple[int, ...] = ()
     cache_line_ns: dict[str, int] = {}
     host: str = ""

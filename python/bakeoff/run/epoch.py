@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 from bakeoff.engine import Engine, Measurement
 from bakeoff.engine_messages import SliceMessage
@@ -99,7 +98,6 @@ class Epoch:
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
         self._costs = CellCounts(writer)
         self._changes: dict[str, CellChanges] = {}  # by arm
-        self._readiness: dict[str, dict[str, Any]] = {}
         self._other_bakeoffs: set[int] = set()
         self._cache_line_ns: dict[str, int] = {}  # by cell
         self._engine: Engine
@@ -121,7 +119,6 @@ class Epoch:
             self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             yield
         finally:
-            self._readiness = self.servers.readiness_records() | self._readiness
             self.servers.keep_logs()
             with self.phases.measure("stop"):
                 running.close()
@@ -267,7 +264,6 @@ class Epoch:
             start_order=self._draft.start_order,
             cell_order=tuple(self._cell_order),
             seeds=self._draft.seeds.model_dump(),
-            readiness=self._readiness,
             other_bakeoffs=tuple(sorted(self._other_bakeoffs)),
             cache_line_ns=self._cache_line_ns,
             host=self._tools.host,

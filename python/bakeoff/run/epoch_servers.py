@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from bakeoff.engine import ArmAddress, Engine
 from bakeoff.errors import UnreachableError
@@ -16,7 +15,7 @@ from bakeoff.plan.workloads import database_on, kind_of
 from bakeoff.results import EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.loading import SnapshotKey, databases
-from bakeoff.servers import Instance, Readiness, RemoteServer, Server, ServerPool, Snapshot, readiness
+from bakeoff.servers import Instance, RemoteServer, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
 from bakeoff.stats.progress import Listener
 
@@ -75,8 +74,6 @@ class EpochServers:
         self._writer = writer
         self._phases = phases
         self._restored: list[Instance] = []
-        self._readiness: dict[str, Readiness] = {}
-        self._unfinished: dict[str, list[str]] = {}
 
     @property
     def ours(self) -> dict[str, Instance]:
@@ -156,43 +153,29 @@ class EpochServers:
     def make_ready(self) -> None:
         """Fill buffer pools, purge and flush on all arms at once, so that none of it happens in a slice."""
 
-        def make_one_ready(server: Instance) -> Readiness:
-            tools = self._tools
-            warmths = [readiness.warm(server, each, tools.stop) for each in databases(tools.study, server)]
-            return readiness.finish_pending_work(
-                server,
-                _READINESS_LIMIT_S,
-                min(warmths, key=lambda each: [False, None, True].index(each.warm)),  # the coldest
-                dirty_limit=readiness.STARTED_DIRTY_LIMIT,
-                stop=tools.stop,
-            )
+        def make_one_ready(server: Instance) -> None:
+            stop, limit = self._tools.stop, readiness.STARTED_DIRTY_LIMIT
+            for database in databases(self._tools.study, server):
+                readiness.warm(server, database, stop)
+            readiness.finish_pending_work(server, _READINESS_LIMIT_S, dirty_limit=limit, stop=stop)
 
         self._report("warming buffer pools")
         with self._phases.measure("readiness"):
-            self._readiness = self._on_ours(make_one_ready)
+            self._on_ours(make_one_ready)
 
     def flush(self) -> None:
-        def flush_one(server: Instance) -> Readiness:
-            return readiness.finish_pending_work(
-                server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop
-            )
+        def flush_one(server: Instance) -> None:
+            readiness.finish_pending_work(server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop)
 
         self._report("flushing")
         with self._phases.measure("flush"):
-            for name, ready in self._on_ours(flush_one).items():
-                self._unfinished.setdefault(name, []).extend(ready.notes)
+            self._on_ours(flush_one)
 
-    def readiness_records(self) -> dict[str, dict[str, Any]]:
-        return {
-            name: ready.as_record() | {"between_cells": self._unfinished.get(name, [])}
-            for name, ready in self._readiness.items()
-        }
-
-    def _on_ours(self, work: Callable[[Instance], Readiness]) -> dict[str, Readiness]:
+    def _on_ours(self, work: Callable[[Instance], None]) -> None:
         ours = self.ours
         killed = self._tools.pool.killed_once(self._tools.stop)
         with killed, ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
-            return dict(zip(ours, pool.map(work, ours.values()), strict=True))
+            list(pool.map(work, ours.values()))  # raises what one of them raised
 
     def keep_status(self) -> None:
         for name, server in self.all.items():

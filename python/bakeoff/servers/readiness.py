@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from bakeoff.errors import ServerError
 from bakeoff.servers.client import Server
@@ -47,9 +46,6 @@ class Readiness:
     dirty_pages: int | None
     waited_s: float
     notes: tuple[str, ...] = ()
-
-    def as_record(self) -> dict[str, Any]:
-        return asdict(self) | {"notes": list(self.notes)}
 
 
 def analyze(server: Server, database: str) -> None:
