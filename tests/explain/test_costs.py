@@ -32,7 +32,7 @@ def comparison(log_ratios, word=Word.SLOWER, by=()):
         trimmed=Estimate(mean=mean, interval=interval, n=len(log_ratios)), disagree=False, p_value=None,
         p_adjusted=None, sd_restart=None, sd_within=None,
         carry_over=CarryOver(common=None, bias=None),
-        trend=None, build_effect=None, flags=(), more_epochs=None, more_s=None,
+        flags=(), more_epochs=None, more_s=None,
     )  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def _comparison(
         points=tuple(EpochPoint(epoch=e.epoch, build=e.build, value=v) for e, v in zip(epochs, values, strict=True)),
         estimate=estimate, live=estimate.interval, stop=Stop.PRECISE, verdict=verdict, trimmed=estimate, disagree=False,
         p_value=0.001, p_adjusted=0.004, sd_restart=0.004, sd_within=0.006,
-        carry_over=CarryOver(common=None, bias=None), trend=None, build_effect=0.4, flags=(), more_epochs=0, more_s=0.0,
+        carry_over=CarryOver(common=None, bias=None), flags=(), more_epochs=0, more_s=0.0,
     )  # fmt: skip
 
 

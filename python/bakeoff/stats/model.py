@@ -145,8 +145,6 @@ class Comparison(Frozen):
     sd_restart: float | None  # part of the spread of one epoch's value that only more restarts average out
     sd_within: float | None  # the part that longer epochs average out
     carry_over: CarryOver
-    trend: Estimate | None
-    build_effect: float | None  # p-value of the F test between builds; None with one build
     flags: tuple[Flag, ...]
     obstacle: Obstacle | None = None
     more_epochs: int | None  # that the target precision would still take; None if unknown

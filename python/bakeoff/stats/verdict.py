@@ -118,11 +118,10 @@ def compare(
         if (found := pairs.get((cell.name, arm.name)))
     ]
     adjusted = _adjusted(samples, context)
-    builds = [diagnostics.build_effect(sample.points(within_hosts=True)) for sample in samples]
-    flags = diagnostics.build_flags(builds)
+    builds = diagnostics.build_flags([diagnostics.build_effect(each.points(within_hosts=True)) for each in samples])
     return tuple(
-        _comparison(sample, p_adjusted=q, build_effect=build, build_flag=flag)
-        for sample, q, build, flag in zip(samples, adjusted, builds, flags, strict=True)
+        _comparison(sample, p_adjusted=q, build_flag=flag)
+        for sample, q, flag in zip(samples, adjusted, builds, strict=True)
     )
 
 
@@ -174,9 +173,7 @@ def _adjusted(samples: Sequence[_Sample], context: AnalysisContext) -> list[floa
     return adjusted
 
 
-def _comparison(
-    sample: _Sample, *, p_adjusted: float | None, build_effect: float | None, build_flag: Flag | None
-) -> Comparison:
+def _comparison(sample: _Sample, *, p_adjusted: float | None, build_flag: Flag | None) -> Comparison:
     cell, context, precision = sample.cell, sample.context, sample.context.study.precision
     nothing_done = sample.obstacle is Obstacle.NOTHING_DONE
     measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not nothing_done]
@@ -220,8 +217,6 @@ def _comparison(
         sd_restart=sd_restart,
         sd_within=sd_within,
         carry_over=carry_over,
-        trend=trend,
-        build_effect=build_effect,
         flags=tuple(filter(None, flags)),
         obstacle=sample.obstacle,
         more_epochs=case.more_epochs,
