@@ -127,6 +127,14 @@ def test_why_there_is_no_profile_is_said(tmp_path):
     assert "perf is not installed." in render_markdown(view) and "<script" not in render_html(view)
 
 
+def test_a_minimal_build_is_named_with_the_way_to_its_symbols(tmp_path):
+    run = explained_run(tmp_path)
+    run.write_json("epochs/000/servers/A/notes.json", {"binaries": ["vendor mysql-8.4.8-minimal.tar.xz: SHA-256"]})
+    text = render_markdown(build_view(run, plain_analysis(run, run.study())))
+    assert text.count("is a minimal build without debug symbols") == 1
+    assert " --full` gets a build with all names" in text
+
+
 @pytest.fixture
 def opened(browser, html, tmp_path, request):
     width, scheme = request.param

@@ -269,6 +269,16 @@ def test_ignored_options_are_listed_with_the_requested_ones(tmp_path):
     assert "thread_concurrency=8 was left out" in render_markdown(view)
 
 
+def test_where_binaries_came_from_and_how_they_were_checked_is_said(tmp_path):
+    run = make_run(tmp_path, one_cell(), epochs=3)
+    said = "vendor mysql-8.4.8.tar.xz: SHA-256 in bakeoff's list"
+    run.write_json("epochs/002/servers/B/notes.json", {"settings": [], "binaries": [said]})
+    view = build_view(run, plain_analysis(run, run.study()))
+    assert [row.values[0].text for row in view.tables["binaries"].rows] == [said]
+    assert said in render_markdown(view)
+    assert "how they were checked" in render_html(view)
+
+
 def test_options_from_a_file_count_as_requested(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     read = ["performance_schema_instrument=memory/%=off, wait/io/file/%=on", "skip_name_resolve"]

@@ -122,7 +122,8 @@ def test_what_is_left_out_or_ignored_is_kept_and_noted_once_for_each_arm_also_fo
     recorder = Recorder()
     recorder.note = notes.append
     settings = Settings({}, notes=("thread_concurrency=8 was left out",))
-    setups = tuple(ArmSetup(arm, installation=object(), settings=settings) for arm in asked.arms)
+    binaries = SimpleNamespace(provenance="vendor x.tar.xz: SHA-256 in bakeoff's list")
+    setups = tuple(ArmSetup(arm, installation=binaries, settings=settings) for arm in asked.arms)
     snapshots = {(setup.load_key, 0): None for setup in setups}
     first = EpochTools(asked, setups[:1], StartedPool(), snapshots, recorder, threading.Event(), at_once=3)
     run = RunDirectory.create(tmp_path, asked)
@@ -132,7 +133,8 @@ def test_what_is_left_out_or_ignored_is_kept_and_noted_once_for_each_arm_also_fo
     said = ["thread_concurrency=8 was left out", "flush=1: the server has 2"]
     assert notes == [f"{setup.arm.label}: {text}" for setup in setups for text in said]
     kept = run.server_json(2, "notes.json", dict[str, list[str]])
-    assert kept == {setup.arm.name: {"settings": said} for setup in setups}, "every epoch is whole by itself"
+    noted = {"settings": said, "binaries": [binaries.provenance]}
+    assert kept == {setup.arm.name: noted for setup in setups}, "every epoch is whole by itself"
 
 
 def test_all_databases_are_read_before_pending_work_is_waited_for(monkeypatch):

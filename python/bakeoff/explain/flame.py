@@ -15,7 +15,8 @@ from bakeoff.explain.profiles import PROFILES, ProfileComparison, Tree
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.html import environment
-from bakeoff.report.view import Column, Drawing, Section, Table, Value
+from bakeoff.report.setups import server_notes
+from bakeoff.report.view import Column, Drawing, Prose, Section, Table, Value
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED, Paired
 from bakeoff.units import format_ns, visible
 
@@ -38,7 +39,17 @@ def profile_section(context: Context) -> Section | None:
     explained = context.once(Explained)
     shown = [*explained.profiles.items()][:COMPARISONS_MAX]
     parts = [_comparison_section(context, *each, number) for number, each in enumerate(shown, start=1)]
-    return Section.of("CPU profiles", *explained.notes(PROFILES), *parts, anchor="profiles")
+    return Section.of("CPU profiles", *explained.notes(PROFILES), *_minimal_builds(context), *parts, anchor="profiles")
+
+
+def _minimal_builds(context: Context) -> Iterator[Prose]:
+    for arm, notes in server_notes(context).items():
+        if any("-minimal" in text for text in notes.get("binaries", ())):
+            server = str(context.arms[arm].server.with_settings(options=(), env=(), cnf_files=()))
+            yield Prose(
+                text=f"{context.labels[arm]} is a minimal build without debug symbols: some of its functions have no "
+                f"name. `bakeoff server install {server} --full` gets a build with all names."
+            )
 
 
 def title_of(context: Context, pair: Pair) -> str:

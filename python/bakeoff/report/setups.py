@@ -34,7 +34,10 @@ def settings_section(context: Context) -> Section | None:
         Section.of(
             "Requested",
             declared if declared.rows else Prose(text="The study sets nothing differently on any arm."),
-            _setting_notes_table(context),
+            _notes_table(context, "setting-notes", "settings", "translated, left out, or ignored by the server"),
+        ),
+        Section.of(
+            "Binaries", _notes_table(context, "binaries", "binaries", "where they came from, and how they were checked")
         ),
         Section.of("Different without being requested", undeclared if undeclared.rows else Prose(text="None found.")),
         *_configuration_files(context),
@@ -46,7 +49,7 @@ def settings_section(context: Context) -> Section | None:
 def _declared_table(context: Context, *, files: bool = True) -> Table:
     """What the study sets differently on some arm; with `files` also the options in its cnf files."""
     facts = {name: _facts(arm) for name, arm in context.arms.items()}
-    for name, notes in _server_notes(context).items() if files else ():
+    for name, notes in server_notes(context).items() if files else ():
         read = dict(text.partition("=")[::2] for text in notes.get("files", []))
         facts[name] |= {option: value or "on" for option, value in read.items()}
     return _differing(context, "declared", "requested", facts)
@@ -59,18 +62,19 @@ def _differing(context: Context, name: str, title: str, values: Mapping[str, Map
     return Table.listed(name, (title, *(context.labels[arm] for arm in values)), rows)
 
 
-def _server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
+def server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
+    """Return what the newest epoch noted of each arm's server, by kind."""
     newest = context.run.newest("notes.json")
     notes = {each: context.run.server_json(each, "notes.json", dict[str, list[str]]) for each in set(newest.values())}
     return {arm: notes[newest[arm]][arm] for arm in context.arms if arm in newest}
 
 
-def _setting_notes_table(context: Context) -> Table:
-    notes = [(arm, text) for arm, own in _server_notes(context).items() for text in own.get("settings", [])]
+def _notes_table(context: Context, name: str, kind: str, title: str) -> Table:
+    notes = [(arm, text) for arm, own in server_notes(context).items() for text in own.get(kind, [])]
     return Table.of(
-        "setting-notes",
+        name,
         notes,
-        Column("translated, left out, or ignored by the server", itemgetter(1)),
+        Column(title, itemgetter(1)),
         group=lambda note: context.labels[note[0]],
         slot=lambda note: context.slots[note[0]],
         group_title="arm",

@@ -130,7 +130,9 @@ class EpochServers:
         assert setup.settings
         notes = (*setup.settings.notes, *instance.ignored_settings())
         files = {"files": setup.settings.from_files} if setup.settings.from_files else {}
-        self._writer.write_server_json(setup.arm.name, "notes.json", {"settings": notes, **files})
+        provenance = setup.installation.provenance if setup.installation else ""
+        binaries = {"binaries": [provenance]} if provenance else {}
+        self._writer.write_server_json(setup.arm.name, "notes.json", {"settings": notes, **files, **binaries})
         for text in notes:
             self._tools.note_once(f"{setup.arm.label}: {text}")
 

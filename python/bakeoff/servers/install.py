@@ -182,6 +182,9 @@ def free_cache(*, servers: bool) -> None:
     paths.remove_stale(paths.RUNTIME_ROOT, paths.work_root(), kept_s=0.0)
     for folder in (paths.cache_root() / "servers", paths.cache_root() / "templates"):
         paths.remove_unfinished(folder)
+    shutil.rmtree(paths.cache_root() / "refused", ignore_errors=True)
+    for interrupted in list((paths.cache_root() / "downloads").glob("*")):
+        paths.remove_if_free(interrupted, interrupted.name)
     for dump in list((paths.cache_root() / "dumps").glob("*")):
         paths.remove_if_free(dump, dump.name, with_lock=True)
     if (paths.cache_root() / "templates").is_dir():
