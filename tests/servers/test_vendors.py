@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bakeoff.cli import main
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers import install, installed, remove
 from bakeoff.servers.catalog import Catalog
@@ -420,3 +421,22 @@ def test_an_interrupted_download_leaves_nothing_installed_and_is_resumed(vendor,
 
 def test_the_stand_in_speaks_of_the_catalogue_s_own_vendors():
     assert set(Catalog.load().vendors) == {"mysql", "percona", "mariadb"}
+
+
+# ---- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_the_command_installs_from_a_mirror_and_lists_how_it_was_checked(vendor, work, tarballs, capsys, monkeypatch):
+    monkeypatch.setenv("BAKEOFF_MIRROR", "")  # the command sets it; monkeypatch restores it
+    monkeypatch.setenv("COLUMNS", "200")
+    mirror = make_open_folder(work / "mirror")
+    (mirror / MYSQL_FULL.format("8.4.97")).write_bytes(tarballs("mysql", "8.4.97"))
+    assert main.run(["server", "install", "mysql:8.4", "--full", "--mirror", str(mirror)]) == 0
+    assert "mysql-8.4.97 (8.4.97) is ready" in capsys.readouterr().out
+    assert main.run(["server", "list", "-v"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("mysql:8.4.97"))
+    assert f"mirror {MYSQL_FULL.format('8.4.97')}" in line
+    assert "nothing to check it by; its SHA-256 was recorded" in line
+    assert main.run(["server", "install", "mysql:8.4.96"]) == 3
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1 and f"{mirror} has no tarball of mysql-8.4.96" in error
