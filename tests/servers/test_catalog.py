@@ -111,7 +111,7 @@ def test_every_listed_file_is_one_that_the_patterns_name():
     catalog = Catalog.load()
     for release in known_releases():
         offered = [
-            file.name
+            file.file
             for full in (False, True)
             for arch in ("x86_64", "aarch64")
             for file in catalog.vendor_of(release.flavour).offered(release.version, full=full, arch=arch)
@@ -122,7 +122,7 @@ def test_every_listed_file_is_one_that_the_patterns_name():
 def test_builds_for_a_newer_c_library_come_last_or_not_at_all(monkeypatch):
     vendor = Catalog.load().vendor_of("percona")
     monkeypatch.setattr("bakeoff.servers.releases.this_glibc", lambda: (2, 28))
-    names = [file.name for file in vendor.offered("8.4.9-9", arch="x86_64")]
+    names = [file.file for file in vendor.offered("8.4.9-9", arch="x86_64")]
     assert names[0] == "Percona-Server-8.4.9-9-Linux.x86_64.glibc2.28-minimal.tar.gz"
     assert not any("glibc2.3" in name for name in names)
 

@@ -5,7 +5,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -66,21 +66,14 @@ def parse_range(text: str | None) -> VersionRange:
 
 @dataclass(frozen=True)
 class Release:
-    """A known release, or one file of it. A checksum's kind follows from its length."""
+    """A release, or one file of it and where that is. A checksum's kind follows from its length."""
 
     flavour: str
     version: str
     file: str = ""
     download_bytes: int = 0
     checksum: str = ""
-
-
-@dataclass(frozen=True)
-class VendorFile:
-    name: str
-    addresses: tuple[str, ...]
-    checksum: str = ""
-    download_bytes: int = 0
+    addresses: tuple[str, ...] = ()
 
 
 class FileNames(Frozen):
@@ -127,7 +120,7 @@ class Vendor(Frozen):
             for pattern in (*names.minimal, *names.full)
         )
 
-    def offered(self, version: str, *, full: bool = False, arch: str = "") -> Iterator[VendorFile]:
+    def offered(self, version: str, *, full: bool = False, arch: str = "") -> Iterator[Release]:
         """Yield the files a release may have for this processor and C library, the best first."""
         arch = arch or this_architecture()
         numbers = parse_version(version)
@@ -145,8 +138,7 @@ class Vendor(Frozen):
                 build = re.sub(rf"^.*{re.escape(version)}-|\.tar\.\w+$", "", file)
                 where = {"version": version, "series": series_of(version), "build": build, "file": file}
                 addresses = tuple(each.format(**where) for each in found[file])
-                release = known.get(file, Release("", version))
-                yield VendorFile(file, addresses, release.checksum, release.download_bytes)
+                yield replace(known.get(file, Release("", version, file)), addresses=addresses)
 
     def beside(self, kind: str, address: str) -> str:
         """Return where the vendor publishes a checksum or the signature of the file at an address."""

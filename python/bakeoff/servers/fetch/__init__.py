@@ -101,10 +101,10 @@ def _sources(entry: Entry, vendor: Vendor, full: bool) -> Iterator[_Source]:
 def _from_folder(entry: Entry, vendor: Vendor, full: bool, _folder: Path, _progress: Progress) -> Fetched:
     mirror = _mirror_folder()
     for offered in vendor.offered(entry.version, full=full):
-        file = mirror / offered.name
+        file = mirror / offered.file
         if file.is_file():
             checked = check(entry.name, file, _listed(offered.checksum), ours=False)
-            return Fetched((file,), "tarball", f"mirror {offered.name}", checked)
+            return Fetched((file,), "tarball", f"mirror {offered.file}", checked)
     raise Unavailable(f"{mirror} has no tarball of {entry.name}")
 
 
@@ -114,11 +114,11 @@ def _from_vendor(entry: Entry, vendor: Vendor, full: bool, mirror: str, folder: 
     silent: dict[str, str] = {}
     without: dict[str, None] = {}
     for offered in vendor.offered(entry.version, full=full):
-        for address in (f"{mirror}/{offered.name}",) if mirror else offered.addresses:
+        for address in (f"{mirror}/{offered.file}",) if mirror else offered.addresses:
             if (host := host_of(address)) in silent:
                 continue
             try:
-                file = download(address, folder / offered.name, progress, patient=patient)
+                file = download(address, folder / offered.file, progress, patient=patient)
             except NotThere:
                 without[host] = None
             except Unavailable as problem:
@@ -128,7 +128,7 @@ def _from_vendor(entry: Entry, vendor: Vendor, full: bool, mirror: str, folder: 
                     checked = check(entry.name, file, _listed(offered.checksum))
                 else:
                     checked = check_vendor_file(entry.name, file, offered, vendor, address)
-                return Fetched((file,), "tarball", f"{'mirror' if mirror else 'vendor'} {offered.name}", checked)
+                return Fetched((file,), "tarball", f"{'mirror' if mirror else 'vendor'} {offered.file}", checked)
     missing = [f"no {entry.name} for {this_architecture()} at {' or '.join(without)}"] if without else []
     raise Unavailable("; ".join([*silent.values(), *missing]) or f"no tarball fits {this_architecture()}")
 

@@ -13,7 +13,7 @@ from bakeoff.errors import ServerError
 from bakeoff.files import write_atomically
 from bakeoff.servers import paths
 from bakeoff.servers.fetch.transfer import Unavailable, host_of, read_text
-from bakeoff.servers.releases import Vendor, VendorFile
+from bakeoff.servers.releases import Release, Vendor
 
 _KINDS = {32: "md5", 40: "sha1", 64: "sha256", 128: "sha512"}
 _NAMES = {"md5": "MD5", "sha1": "SHA-1", "sha256": "SHA-256", "sha512": "SHA-512"}
@@ -21,7 +21,7 @@ _STRONG = 64  # digits of SHA-256
 LISTED = "in bakeoff's list"
 
 
-def check_vendor_file(server: str, file: Path, offered: VendorFile, vendor: Vendor, address: str) -> str:
+def check_vendor_file(server: str, file: Path, offered: Release, vendor: Vendor, address: str) -> str:
     """Check a vendor's file and say how. A strong checksum in the list saves asking for the vendor's."""
     expected = [(LISTED, offered.checksum)] if offered.checksum else []
     signature = ""
