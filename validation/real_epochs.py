@@ -204,7 +204,8 @@ class RealBench:
 
     def _make_ready(self, server: Instance) -> None:
         for database, _ in families(self._study):
-            readiness.finish_pending_work(server, _READINESS_LIMIT_S, readiness.warm(server, database))
+            readiness.warm(server, database)
+            readiness.finish_pending_work(server, _READINESS_LIMIT_S)
 
     def _measure(
         self, engine: Engine, setups: Sequence[ArmSetup], servers: dict[str, Instance], variant: Variant, seed: int

@@ -66,12 +66,10 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
     assert again.home == home
     assert again.start() < 30
     assert rows(again) == (ROWS, 97)
-    warmth = readiness.warm(again, "sbtest")
-    at_once = readiness.finish_pending_work(again, 0, warmth, dirty_limit=readiness.STARTED_DIRTY_LIMIT)
+    assert readiness.warm(again, "sbtest").warm is True
+    at_once = readiness.finish_pending_work(again, 0, dirty_limit=readiness.STARTED_DIRTY_LIMIT)
     assert at_once.notes == ()
-    ready = readiness.finish_pending_work(again, 30, warmth)
-    assert ready.buffer_pool_warm is True
-    assert ready.history_list_length < readiness.HISTORY_LIMIT
+    assert readiness.finish_pending_work(again, 30).history_list_length < readiness.HISTORY_LIMIT
     assert again.data_bytes("sbtest") > ROWS * 100
 
     pid = again.pid

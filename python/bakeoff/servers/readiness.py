@@ -41,10 +41,8 @@ class Warmth:
 class Readiness:
     """A server's state before measuring; None for what the server does not have."""
 
-    buffer_pool_warm: bool | None
     history_list_length: int | None
     dirty_pages: int | None
-    waited_s: float
     notes: tuple[str, ...] = ()
 
 
@@ -78,7 +76,6 @@ def warm(server: Server, database: str, stop: threading.Event | None = None) -> 
 def finish_pending_work(
     server: Server,
     deadline_s: float = 60.0,
-    warmth: Warmth | None = None,
     *,
     patience_s: float | None = None,
     dirty_limit: int = DIRTY_LIMIT,
@@ -90,10 +87,10 @@ def finish_pending_work(
     """
     stop = stop or threading.Event()
     began = time.monotonic()
-    notes = list(warmth.notes) if warmth else []
     variables = server.variables()
     if "innodb_buffer_pool_size" not in variables:
-        return Readiness(warmth.warm if warmth else None, None, None, 0.0, (*notes, "no InnoDB here"))
+        return Readiness(None, None, ("no InnoDB here",))
+    notes: list[str] = []
     with flushing_fast(server):
         history, dirty, idle = _pending(server)
         lowest, progress_at = (history, dirty), began
@@ -107,7 +104,7 @@ def finish_pending_work(
             if history < lowest[0] or dirty < lowest[1]:
                 lowest, progress_at = (min(history, lowest[0]), min(dirty, lowest[1])), time.monotonic()
     notes += finish_rocksdb(server, began + deadline_s - time.monotonic(), stop)
-    return Readiness(warmth.warm if warmth else None, history, dirty, time.monotonic() - began, tuple(notes))
+    return Readiness(history, dirty, tuple(notes))
 
 
 def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> list[str]:
