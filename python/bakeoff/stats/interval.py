@@ -93,10 +93,6 @@ def live_interval(mean: float, sd: float, n: int, degrees: int | None = None) ->
     return around(mean, anytime_half_width(sd, n, degrees, alpha=ALPHA_LIVE))
 
 
-def no_interval(mean: float, *_: float | None) -> Interval:
-    return around(mean, math.inf)
-
-
 def around(mean: float, half_width: float) -> Interval:
     if not math.isfinite(half_width) or not math.isfinite(mean):
         return Interval(low=None, high=None)

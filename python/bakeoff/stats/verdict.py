@@ -206,8 +206,8 @@ def _comparison(sample: _Sample, *, p_adjusted: float | None, build_flag: Flag |
         is_control=case.is_control,
         points=sample.points(),
         # An arm that completed nothing in an epoch has no ratio, not even over its other epochs.
-        estimate=Estimate(mean=0.0, interval=iv.no_interval(0.0), n=0) if nothing_done else case.estimate,
-        live=iv.live_interval(*sample.found) if sample.has_ratio else iv.no_interval(0.0),
+        estimate=Estimate(mean=0.0, interval=iv.around(0.0, math.inf), n=0) if nothing_done else case.estimate,
+        live=iv.live_interval(*sample.found) if sample.has_ratio else iv.around(0.0, math.inf),
         stop=sample.stop,
         verdict=verdict(case),
         trimmed=trimmed_estimate,
