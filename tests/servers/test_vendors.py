@@ -276,7 +276,7 @@ def test_a_silent_vendor_is_skipped_and_remembered(vendor, work, tarballs):
     said, error = notices("mysql:8.0.15")
     assert 1 <= time.monotonic() - began < 5
     assert "no answer" in said[0]
-    assert "mvn is needed" in error.message
+    assert "mvn is not installed" in error.message
     asked = len(vendor.requests)
     notices("mysql:8.0.15")
     assert len(vendor.requests) == asked
@@ -344,6 +344,15 @@ def test_a_file_that_always_ends_early_is_one_line(vendor, work, tarballs):
     assert nothing_installed(work)
 
 
+def test_a_busy_server_is_asked_again(vendor, work, tarballs):
+    vendor.add("mysql", MYSQL.format("8.4.99"), tarballs("mysql", "8.4.99"))
+    vendor.busy = 2
+    install(parse_server("mysql:8.4.99"))
+    vendor.busy = 100
+    with pytest.raises(ServerError, match=r"mysql-8\.4\.98 could not be fetched: 127\.0\.0\.1 answers with status 503"):
+        install(parse_server("mysql:8.4.98"))
+
+
 def test_a_full_disk_is_one_line(vendor, work, tarballs, tmp_path):
     vendor.add("mysql", MYSQL.format("8.4.99"), tarballs("mysql", "8.4.99"))
     small = make_open_folder(work / "cache/bakeoff/downloads")
@@ -361,7 +370,7 @@ def test_no_network_at_all_names_every_source(vendor, work):
     vendor.close()
     _, error = notices("mysql:8.0.15")
     assert "127.0.0.1 cannot be reached" in error.message
-    assert "mvn is needed" in error.message
+    assert "mvn is not installed" in error.message
     assert "\n" not in str(error)
     assert nothing_installed(work)
 

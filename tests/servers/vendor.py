@@ -57,6 +57,7 @@ class StandIn:
         self.files = {}
         self.requests = []
         self.break_after = []  # bytes after which the next answers break off
+        self.busy = 0  # how many of the next requests are answered with 503
         self.pause_s = 0.0  # before each 64 KiB
         self.redirect = {}
         self.silent = False
@@ -96,6 +97,10 @@ class StandIn:
         self.requests.append((path, request.headers.get("Range", "")))
         if self.silent:
             time.sleep(60)
+        if self.busy:
+            self.busy -= 1
+            request.send_error(503)
+            return
         if path in self.redirect:
             request.send_response(302)
             request.send_header("Location", self.redirect[path])

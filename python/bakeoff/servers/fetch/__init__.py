@@ -73,11 +73,10 @@ def fetch(
             return source(folder, progress)
         except Unavailable as problem:
             problems.append(problem)
-    if len(problems) == 1:
-        raise problems[0]
+    hints = [problem.hint for problem in problems if problem.hint]
     raise ServerError(
         f"server {entry.name} could not be fetched: {'; '.join(each.message.rstrip('.') for each in problems)}.",
-        hint=f"See `bakeoff list servers`, or set {MIRROR} to a folder or an address that has the tarball.",
+        hint=hints[-1] if hints else f"See `bakeoff server list`, or set {MIRROR} to a place that has the tarball.",
     )
 
 

@@ -68,8 +68,9 @@ def _published(vendor: Vendor, address: str, name: str) -> list[tuple[str, str]]
             text = read_text(vendor.beside(kind, address))
         except Unavailable:
             continue
-        lines = [line for line in text.splitlines() if name in line] or text.splitlines()[:1]
-        digits = re.search(r"\b(?:[0-9a-f]{32}|[0-9a-f]{64}|[0-9a-f]{128})\b", " ".join(lines), re.IGNORECASE)
+        lines = text.strip().splitlines()
+        ours = lines if len(lines) == 1 else [line for line in lines if name in line]
+        digits = re.search(r"\b(?:[0-9a-f]{32}|[0-9a-f]{64}|[0-9a-f]{128})\b", " ".join(ours), re.IGNORECASE)
         if digits:
             found.append((f"published by {host_of(address)}", digits[0]))
     return found

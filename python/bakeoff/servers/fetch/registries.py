@@ -20,21 +20,16 @@ from bakeoff.servers.process import run_as_us
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's security suite lost its plugin packages
 _APT = Path("/etc/apt")
-_CLIENTS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm"), "debian": ("apt-get", "apt")}
 _UNNEEDED = tomllib.loads(files("bakeoff.servers").joinpath("needed_files.toml").read_text("utf-8"))[
     "unneeded_packages"
 ]
 _NEVER_NEEDED = re.compile(rf"^({'|'.join(_UNNEEDED)})")
 
 
-def need_client(kind: str, what_for: str) -> str:
-    if kind not in _CLIENTS:
-        return ""
-    name, package = _CLIENTS[kind]
+def _client(name: str, package: str) -> str:
     found = shutil.which(name)
     if found is None:
-        hint = f"Run: apt-get install {package}"
-        raise HostError(f"{name} is needed to fetch {what_for} but is not installed.", hint=hint)
+        raise HostError(f"{name} is not installed.", hint=f"Run: apt-get install {package}")
     return found
 
 
@@ -49,13 +44,13 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
         plain = re.sub(r"\x1b\[[0-9;]*m", "", ran.stderr + ran.stdout)
         lines = [line.strip() for line in plain.splitlines() if line.strip()] or ["no message"]
         line = next((line for line in lines if "error" in line.lower() or line.startswith("E:")), lines[-1])
-        raise ServerError(f"{what} could not be fetched: {Path(argv[0]).name} says: {line[:300]}")
+        raise ServerError(f"{Path(argv[0]).name} says: {line[:300]}")
     return ran.stdout
 
 
 def maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> Path:
     """Copy one Maven artifact; remove Maven's own copy in ~/.m2 unless it was there before."""
-    program = need_client("maven", entry.name)
+    program = _client("mvn", "maven")
     group, artifact, version = coordinate.split(":")[:3]
     kept = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / artifact / version
     was_there = kept.exists()
@@ -69,7 +64,7 @@ def maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> Pa
 
 
 def npm(entry: Entry, package: str, folder: Path, progress: Progress) -> Path:
-    program = need_client("npm", entry.name)
+    program = _client("npm", "npm")
     cache = folder / "npm-cache"
     argv = [program, "pack", package, "--pack-destination", str(folder), "--cache", str(cache), "--silent"]
     run_client(argv, entry.name, lambda: bytes_on_disk(cache), entry.download_bytes, progress)
@@ -90,7 +85,7 @@ def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: i
     An empty package status makes apt list and verify everything down to the C library, so that the server can run
     through its own loader. The mirror comes from this machine's apt sources.
     """
-    apt = need_client("debian", name)
+    apt = _client("apt-get", "apt")
     options = _configuration(name, source.suite, folder / "apt")
     progress(f"reading Debian {source.suite}'s index", 0, 0)
     try:

@@ -6,6 +6,7 @@ httpx and tenacity are imported when something is fetched, because that takes a 
 import errno
 import hashlib
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -42,8 +43,8 @@ class NotThere(Unavailable):
     """The host answers, but has no such file."""
 
 
-class _BrokenOff(ServerError):
-    """A transfer that began and did not finish."""
+class _BrokenOff(Unavailable):
+    """A transfer that did not finish, or a server that is too busy: worth another attempt."""
 
 
 def no_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
@@ -98,10 +99,7 @@ def download(address: str, target: Path, progress: Progress, *, patient: bool = 
         reraise=True,
     )
     with answering(address, patient=patient) as client, no_full_disk(part.parent):
-        try:
-            again(_receive, client, address, part, progress)
-        except _BrokenOff as problem:
-            raise Unavailable(problem.message) from None
+        again(_receive, client, address, part, progress)
     return part.rename(target)
 
 
@@ -141,13 +139,14 @@ def read_text(address: str, *, patient: bool = True) -> str:
 
 
 def _require_success(answer: "httpx.Response", address: str, *, html: bool = False) -> None:
-    host = host_of(address)
-    if answer.status_code in (404, 410) or (
-        not html and answer.headers.get("Content-Type", "").startswith("text/html")
-    ):
+    host, status = host_of(address), answer.status_code
+    page = answer.headers.get("Content-Type", "").startswith("text/html")
+    if status in (403, 404, 410) or (answer.is_success and page and not html):  # object stores say 403
         raise NotThere(f"{host} has no {PurePosixPath(urlsplit(address).path).name}")
+    if status == 429 or answer.is_server_error:
+        raise _BrokenOff(f"{host} answers with status {status}")
     if not answer.is_success:
-        raise Unavailable(f"{host} answers with status {answer.status_code}")
+        raise Unavailable(f"{host} answers with status {status}")
 
 
 @contextmanager
@@ -163,12 +162,13 @@ def answering(address: str, *, patient: bool) -> Iterator["httpx.Client"]:
         with httpx.Client(
             timeout=ANSWER_S,
             follow_redirects=True,
-            headers={"Accept-Encoding": "identity"},
+            headers={"Accept-Encoding": "identity", "User-Agent": "bakeoff"},
             event_hooks={"request": [_require_https]},
         ) as client:
             yield client
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as problem:
-        why = "no answer in 10 s" if isinstance(problem, httpx.TimeoutException) else str(problem).splitlines()[0]
+        text = re.sub(r"^\[Errno -?\d+\] ", "", str(problem).partition("\n")[0])
+        why = "no answer in 10 s" if isinstance(problem, httpx.TimeoutException) else text
         silent[host] = (time.time(), why)
         with suppress(OSError):
             write_atomically(make_open_folder(cache_root()) / "silent-hosts.json", json.dumps(silent).encode())
