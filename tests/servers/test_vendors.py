@@ -136,6 +136,17 @@ def test_mariadb_by_the_folders_list_of_checksums(vendor, work, tarballs):
     assert record(work, "mariadb-11.8.77")["checked"] == "SHA-256 published by 127.0.0.1"
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"), [("mariadb:12.4", "mariadb-12.4.3"), ("percona:8.4.78", "percona-8.4.78-3")]
+)
+def test_a_series_or_a_release_that_only_the_vendor_knows(vendor, typed, found):
+    with pytest.raises(SpecError, match=r"is not known|second number"):
+        find_entry(parse_server(typed))
+    vendor.files["/rest-api/mariadb/12.4/"] = b'{"releases": {"12.4.2": {}, "12.4.3": {}}}'
+    vendor.files["/downloads/Percona-Server-8.4/"] = b"<a>Percona-Server-8.4.78-3/</a>"
+    assert find_entry(parse_server(typed)).name == found
+
+
 def test_the_full_tarball_replaces_the_minimal_one(vendor, work, tarballs):
     vendor.add("mysql", MYSQL.format("8.4.99"), tarballs("mysql", "8.4.99"))
     vendor.add("mysql", MYSQL_FULL.format("8.4.99"), tarballs("mysql", "8.4.99", NOISE[:1000]))

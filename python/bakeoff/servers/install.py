@@ -120,10 +120,17 @@ def find_entry(spec: ServerSpec) -> Entry:
     def is_here(entry: Entry) -> bool:
         return is_installed(entry) or entry.version in mirrored
 
-    entry = catalog.resolve(spec, is_here, mirrored)
-    if not is_open(spec.version) or is_here(entry) or entry.own:
-        return entry
-    listed = fetch.listed_releases(spec.flavour, catalog.vendor_of(spec.flavour), series_of(entry.version))
+    try:
+        entry = catalog.resolve(spec, is_here, mirrored)
+    except SpecError:
+        if spec.flavour not in catalog.vendors:
+            raise
+        series = series_of(spec.version)  # the vendor may know it
+    else:
+        if not is_open(spec.version) or is_here(entry) or entry.own:
+            return entry
+        series = series_of(entry.version)
+    listed = fetch.listed_releases(spec.flavour, catalog.vendor_of(spec.flavour), series)
     return catalog.resolve(spec, is_here, (*mirrored, *(listed or ())), vendor_answers=listed is not None)
 
 
