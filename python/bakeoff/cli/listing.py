@@ -23,7 +23,7 @@ from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_root
 from bakeoff.run.kept_loads import delete_kept, kept_bytes
-from bakeoff.servers import free_cache, how_checked, is_installed, known_servers
+from bakeoff.servers import Entry, free_cache, how_checked, is_installed, known_servers
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root
 from bakeoff.spec.fields import Argument, Option
 from bakeoff.spec.study_file import read_study, shipped_studies
@@ -107,13 +107,17 @@ def _studies() -> list[dict[str, Any]]:
     return rows
 
 
+def _sources(entry: Entry) -> list[str]:
+    return ["vendor"] * (not entry.own) + [str(entry.source)] * (entry.source is not None)
+
+
 def _servers() -> list[dict[str, Any]]:
     return [
         {
             "name": f"{entry.flavour}:{entry.version}",
             "installed": "yes" if is_installed(entry) else "",
             "download": format_bytes(entry.download_bytes) if entry.download_bytes else "",
-            "from": how_checked(entry)[0] or str(entry.source or "vendor"),
+            "from": how_checked(entry)[0] or ", else ".join(_sources(entry)),
             "checked": how_checked(entry)[1],
         }
         for entry in known_servers()
