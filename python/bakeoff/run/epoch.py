@@ -26,7 +26,7 @@ from bakeoff.results import EpochWriter, Outcome, RunDirectory
 from bakeoff.results.epoch_data import CHANGES, CellChanges, slices_frame
 from bakeoff.results.frame import quotients
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.counters import CellCounts, read_after, read_before
+from bakeoff.run.counters import CellCounts, all_events, read_after, read_before
 from bakeoff.run.data_check import ask_tables, judge_rows
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.loading import check_data, databases, families
@@ -171,7 +171,8 @@ class Epoch:
 
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[SliceMessage]:
         self._tools.listener.stage(f"choosing the slice length of {cell.name}")
-        run = self._cell_run(cell, self.servers.setups, SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns)))
+        slices = SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns))
+        run = self._cell_run(cell, self.servers.setups, slices, changes_nothing=True)
         with self.phases.measure("pilot"):
             return self._measure(run, seconds=seconds, seeds=(1, self._draft.seeds.padding + 1)).slices
 
@@ -318,8 +319,7 @@ class Epoch:
             raise Interrupted
         self._loaded = cell.workload_index
         if length_ns := sum(each["length_ns"] for each in measured.slices):
-            events = sum(each["events"] for each in measured.slices)
-            self._tools.rates[cell.name, run.reads_only] = 1e9 * events / length_ns
+            self._tools.rates[cell.name, run.reads_only] = 1e9 * all_events(measured.slices) / length_ns
         return measured
 
     def _cell_run(
