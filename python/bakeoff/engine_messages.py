@@ -20,6 +20,7 @@ class Work(TypedDict, total=False):
     capture: str
     chunk_events: int
     speed: float | None
+    repeated_reads: int
     reads_only: bool
 
 

@@ -218,16 +218,15 @@ class CaptureMeasuring(Measuring):
         if run.changes_nothing and not capture_facts(cell.script).reads:
             return None
         rate = run.rates.get((cell.name, reads_only)) or run.rates.get((cell.name, not reads_only))
-        repeated = repeated_reads(run)
-        return {
+        reads = repeated_reads(run)
+        events = chunk_events(cell, run.slices, reads_only=reads_only, events_per_s=rate, in_place=reads is not None)
+        work: Work = {
             "capture": cell.script,
-            "chunk_events": chunk_events(
-                cell, run.slices, reads_only=reads_only, events_per_s=rate, in_place=repeated is not None
-            ),
+            "chunk_events": events,
             "speed": run.workload.speed,
-            "repeated_reads": repeated,
             "reads_only": reads_only,
         }
+        return work if reads is None else {**work, "repeated_reads": reads}
 
     def begin(self, run: CellRun) -> Callable[[Measurement], None]:
         return lambda measured: _note_limits(run, measured.slices)
