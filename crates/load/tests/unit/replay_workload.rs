@@ -16,11 +16,11 @@ use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_pool::WorkerContext;
 use crate::worker_stats::LatencyStore;
 
-/// Keeps what is sent, and answers with the given errors: the first meets the next statement of its text, then the second one its own.
-/// The schema `gone` does not exist.
 /// Takes 20 ms if it is the first statement of its connection.
 const SLOW_AT_FIRST: &str = "SELECT cold";
 
+/// Keeps what is sent, and answers with the given errors: the first meets the next statement of its text, then the second one its own.
+/// The schema `gone` does not exist.
 #[derive(Clone, Default)]
 struct Line {
     sent: Rc<RefCell<Vec<String>>>,
