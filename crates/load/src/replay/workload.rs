@@ -243,8 +243,8 @@ impl ReplaySession<'_> {
             last_ns = self.host.event_ns() - all_ns;
             (done, all_ns) = (done + 1, all_ns + last_ns);
         }
-        if done > 0 {
-            self.host.leave_out(all_ns - (all_ns - first_ns) / done);
+        if let Some(mean_ns) = (all_ns - first_ns).checked_div(done) {
+            self.host.leave_out(all_ns - mean_ns);
         }
         outcome
     }
