@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-NAMES = ("replay", "explain", "gate", "search", "history", "cluster", "tpcc")
+NAMES = ("replay", "explain", "gate", "search", "history", "cluster", "tpcc", "audit")
 
 
 def part(feature: str, name: str) -> ModuleType | None:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.history.history_file import P95, THROUGHPUT, Point
+from bakeoff.tool_logs import NUMBER, all_numbers, hammerdb_runs, sysbench_runs
 
 NOPM, TPMC = "NOPM", "tpmC"
 """New orders per minute, as HammerDB and go-tpc call them."""
@@ -106,38 +107,16 @@ def _numbered(figures: list[Figure]) -> Iterator[Figure]:
         yield replace(figure, number=seen[key])
 
 
-_NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
-
-
-def _all(pattern: str, text: str) -> list[float]:
-    return [float(found) for found in re.findall(pattern, text, re.MULTILINE)]
-
-
 def _sysbench(text: str) -> Iterator[Figure]:
-    """Logs of 0.4 to 1.1 and of bakeoff's drop-in. A file may hold several runs."""
-    for run in re.split(r"^(?=sysbench \d)", text, flags=re.MULTILINE):
-        heading = re.match(r"sysbench (\d[\w.]*)", run)
-        threads = re.search(r"^Number of threads: (\d+)", run, re.MULTILINE)
-        rate = _all(rf"^\s*transactions: +\d+ +\({_NUMBER} per sec\.\)", run)
-        rate = rate or _all(rf"^\s*events(?:/s \(eps\)| per second): +{_NUMBER}", run)
-        if not heading or not rate:
-            continue
-        tool, count = f"sysbench {heading[1]}", int(threads[1]) if threads else None
-        yield Figure(tool, "", count, THROUGHPUT, rate[0])
-        for p95 in _all(rf"^\s*(?:95th percentile:|approx\. +95 percentile:) +{_NUMBER}(?:ms)?\s*$", run)[:1]:
-            yield Figure(tool, "", count, P95, p95)
+    for run in sysbench_runs(text):
+        yield Figure(run.tool, "", run.threads, THROUGHPUT, run.rate)
+        if run.p95_ms is not None:
+            yield Figure(run.tool, "", run.threads, P95, run.p95_ms)
 
 
 def _hammerdb(text: str) -> Iterator[Figure]:
-    users = None
-    for line in text.splitlines():
-        if found := re.search(r"(\d+) Active Virtual Users configured", line):
-            users = int(found[1])
-        done = re.search(r"System achieved (\d+) NOPM from \d+ (.+?) TPM", line)
-        other = re.search(r"System achieved \d+ (.+?) TPM at (\d+) NOPM", line)  # Oracle of older versions
-        if done or other:
-            nopm, server = (done[1], done[2]) if done else (other[2], other[1]) if other else ("", "")
-            yield Figure("HammerDB", "TPROC-C", users, NOPM, float(nopm), server)
+    for run in hammerdb_runs(text):
+        yield Figure(run.tool, "TPROC-C", run.threads, NOPM, run.rate, run.server)
 
 
 def _hammerdb_timing(text: str) -> Iterator[Figure]:
@@ -204,20 +183,20 @@ def _benchbase_csv(text: str) -> Iterator[Figure]:
 
 
 def _go_tpc(text: str) -> Iterator[Figure]:
-    for tpmc in _all(rf"^tpmC: {_NUMBER}", text):
+    for tpmc in all_numbers(rf"^tpmC: {NUMBER}", text):
         yield Figure("go-tpc", "tpcc", None, TPMC, tpmc)
-    for p95 in _all(rf"^\[Summary\] NEW_ORDER - .*\b95th\(ms\): {_NUMBER}", text):
+    for p95 in all_numbers(rf"^\[Summary\] NEW_ORDER - .*\b95th\(ms\): {NUMBER}", text):
         yield Figure("go-tpc", "tpcc", None, P95, p95)
 
 
 def _mysqlslap(text: str) -> Iterator[Figure]:
     """Output for people or with --csv: queries over the mean time."""
     pattern = (
-        rf"Average number of seconds to run all queries: {_NUMBER} seconds.*?"
+        rf"Average number of seconds to run all queries: {NUMBER} seconds.*?"
         r"Number of clients running queries: (\d+)\s+Average number of queries per client: (\d+)"
     )
     found = re.findall(pattern, text, re.DOTALL)
-    found += re.findall(rf"^[\w-]*,\w+,{_NUMBER},[\d.]+,[\d.]+,(\d+),(\d+)\s*$", text, re.MULTILINE)
+    found += re.findall(rf"^[\w-]*,\w+,{NUMBER},[\d.]+,[\d.]+,(\d+),(\d+)\s*$", text, re.MULTILINE)
     for average, number, each in found:
         seconds, clients, queries = float(average), int(number), int(each)
         if seconds > 0:

@@ -111,16 +111,11 @@ def differences(
     baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
 ) -> tuple[Difference, ...]:
     """Compare SHOW GLOBAL VARIABLES of the baseline's server and of `arm`, undeclared differences first."""
-    baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
-    declared = _declared(study, arm, baseline.keys() | contender.keys())
-    other_binaries = any(baseline.get(name, "") != contender.get(name, "") for name in ("version", "version_comment"))
-    without_effect = _without_effect(baseline, contender)
     found = []
-    for name in sorted((baseline.keys() | contender.keys()) - without_effect):
-        mine, theirs = baseline.get(name), contender.get(name)
-        are_paths = all(value and value.startswith("/") for value in (mine, theirs))
-        if same_value(mine, theirs) or _is_identity(name) or are_paths:
-            continue
+    unlike = unequal(baseline, contender)
+    declared = _declared(study, arm, by_newest_name(baseline).keys() | by_newest_name(contender).keys())
+    other_binaries = any(baseline.get(name, "") != contender.get(name, "") for name in ("version", "version_comment"))
+    for name, (mine, theirs) in unlike.items():
         follows = any(re.fullmatch(_DERIVED[cause], name.lower()) for cause in declared & _DERIVED.keys())
         if name.lower() in declared or follows or (_CHARSET.match(name) and "character_set_server" in declared):
             origin = DifferenceOrigin.DECLARED
@@ -133,6 +128,18 @@ def differences(
         found.append(Difference(variable=name, baseline=mine, contender=theirs, origin=origin))
     order = list(DifferenceOrigin)[::-1]
     return tuple(sorted(found, key=lambda difference: order.index(difference.origin)))
+
+
+def unequal(baseline: Mapping[str, str], contender: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """Return the variables that can make two servers differ, under their newest names."""
+    baseline, contender = by_newest_name(baseline), by_newest_name(contender)
+    found = {}
+    for name in sorted((baseline.keys() | contender.keys()) - _without_effect(baseline, contender)):
+        mine, theirs = baseline.get(name), contender.get(name)
+        are_paths = all(value and value.startswith("/") for value in (mine, theirs))
+        if not (same_value(mine, theirs) or _is_identity(name) or are_paths):
+            found[name] = mine, theirs
+    return found
 
 
 def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
@@ -179,7 +186,7 @@ def variable_of(option: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
+def by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
     return {_ALIASES.get(name, name): value for name, value in variables.items()}
 
 

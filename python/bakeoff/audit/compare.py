@@ -1,0 +1,165 @@
+"""Find in what setups differ: their servers' settings, tables and machines."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bakeoff.audit.dumps import FACTS
+from bakeoff.audit.setups import Setup
+from bakeoff.servers.catalog import parse_version, version_text
+from bakeoff.servers.options import Target, option_facts
+from bakeoff.servers.profile import ignored_options
+from bakeoff.spec.server_name import stem
+from bakeoff.stats.differences import by_newest_name, same_value, unequal
+
+_CAPACITY, _FILE_SIZE, _FILES = _REDO = (
+    "innodb_redo_log_capacity",
+    "innodb_log_file_size",
+    "innodb_log_files_in_group",
+)
+_REDO_DEFAULTS = ("104857600", "50331648", "2")
+_OFF = ("", "off", "0", "no", "none")  # as good as a variable that does not exist
+_TOPICS: list[dict[str, str]] = FACTS["topic"]
+BY_DEFAULT = "defaults"
+"""Declares all differences that are the versions' defaults."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting with its value in each setup, None if it does not exist there.
+
+    `rank` orders the settings known to matter, and `why` says how; other settings have neither. `factor` is the setting
+    of a study file that varies it. With `by_default` every setup has the default of its version.
+    """
+
+    setting: str
+    values: tuple[str | None, ...]
+    rank: int | None
+    why: str
+    factor: str
+    by_default: bool
+    declared: bool
+
+    @property
+    def counts(self) -> bool:
+        return self.rank is not None and not self.declared
+
+
+def compare(setups: Sequence[Setup], declared: Collection[str] = ()) -> tuple[list[Difference], list[str]]:
+    """Return all differences, those known to matter first, and what the files do not show."""
+    facts = [facts_of(setup) for setup in setups]
+    found, unseen = list[Difference](), list[str]()
+    for name in dict.fromkeys(name for other in facts[1:] for name in unequal(facts[0], other)):
+        rank = next((rank for rank, topic in enumerate(_TOPICS) if re.fullmatch(topic["facts"], name)), None)
+        topic = {} if rank is None else _TOPICS[rank]
+        values = [each.get(name) for each in facts]
+        pairs = [*zip(setups, values, strict=True)]
+        unknown = [setup.name for setup, value in pairs if value is None and not _shows_all(setup, setups, name)]
+        if unknown and topic:
+            unseen.append(f"{name} of {', '.join(unknown)}")
+        if (unknown and len({*values} - {None}) < 2) or _absent_is_off(name, values) or _near(values):
+            continue
+        factor = topic.get("factor", f"option.{name}")
+        by_default = all(value is not None and same_value(_default(setup, name), value) for setup, value in pairs)
+        words = {name.lower(), factor.removeprefix("option."), *([BY_DEFAULT] if by_default else [])}
+        shown = tuple(_apart(values) if name.startswith("table ") else values)
+        found.append(Difference(name, shown, rank, topic.get("why", ""), factor, by_default, bool(words & {*declared})))
+    found.sort(key=lambda each: (len(_TOPICS) if each.rank is None else each.rank, each.setting))
+    seen = [{*each, *(["runs"] if setup.runs else [])} for setup, each in zip(setups, facts, strict=True)]
+    seen = [
+        each | ({"series"} if all(run.series for run in setup.runs) else set())
+        for setup, each in zip(setups, seen, strict=True)
+    ]
+    lacking = [
+        each["text"]
+        for each in FACTS["unseen"]
+        if not all(any(re.fullmatch(each["shown_by"], name) for name in names) for names in seen)
+    ]
+    return found, [*unseen, *lacking]
+
+
+def _shows_all(setup: Setup, setups: Sequence[Setup], name: str) -> bool:
+    """Whether a fact that is missing does not exist there."""
+    if all(each.options_only for each in setups):
+        return True
+    return setup.is_whole and re.fullmatch(r"[a-z][a-z0-9_.]*", name) is not None
+
+
+def facts_of(setup: Setup) -> dict[str, str]:
+    """Return variables under their newest names, with what several of them say together, tables and machine."""
+    found = by_newest_name(setup.variables)
+    if not setup.options_only:
+        if size := redo_bytes(setup):
+            found = {name: value for name, value in found.items() if name not in _REDO} | {"redo log size": str(size)}
+        has_tls = found.pop("have_ssl", "YES" if found.get("tls_version") else "NO" if "tls_version" in found else "")
+        found.pop("have_openssl", None)
+        found |= {"TLS": "offered" if has_tls == "YES" else "not offered"} if has_tls else {}
+        found |= {"innodb_flush_method": "fsync"} if found.get("innodb_flush_method") == "" else {}
+    if found.get("query_cache_type", "").upper() in ("OFF", "0"):
+        found.pop("query_cache_size", None)
+    if protocol := setup.status.get("ssl_version"):
+        found["TLS protocol"] = protocol
+    for part in ("engine", "collation", "options", "partitions") if setup.tables else ():
+        found[f"tables: {part}"] = " and ".join(sorted({getattr(each, part) for each in setup.tables.values()}))
+    found |= {f"table {name}": "; ".join(sorted(each.lines)) for name, each in setup.tables.items()}
+    return found | {f"machine: {name}": value for name, value in setup.machine.items()}
+
+
+def redo_bytes(setup: Setup) -> int | None:
+    """Return the size of the redo log.
+
+    From MySQL 8.0.30 on the older options may set it, and innodb_redo_log_capacity goes on showing its default.
+    """
+    capacity, size, count = (setup.variables.get(name, "") for name in _REDO)
+    used = setup.status.get(f"{_CAPACITY}_resized", "0")
+    if used.isdecimal() and int(used):
+        return int(used)
+    by_files = size.isdecimal() and (not capacity or (capacity, size, count) != _REDO_DEFAULTS)
+    if capacity.isdecimal() and not (by_files and capacity == _REDO_DEFAULTS[0]):
+        return int(capacity)
+    return int(size) * int(count if count.isdecimal() else 1) if by_files else None
+
+
+def _apart(definitions: Sequence[str | None]) -> list[str | None]:
+    """Keep the columns and keys that not all definitions of a table have."""
+    lines = [each.split("; ") if each else [] for each in definitions]
+    shared = set[str].intersection(*(set(each) for each in lines if each))
+    return ["; ".join(line for line in each if line not in shared) if each else None for each in lines]
+
+
+def _absent_is_off(name: str, values: Sequence[str | None]) -> bool:
+    neutral = (*_OFF, *(option_facts()[name].neutral if name in option_facts() else ()))
+    return None in values and all(value is None or value.lower() in neutral for value in values)
+
+
+def _near(values: Sequence[str | None]) -> bool:
+    """Whether these are sizes within 5%, such as 96 and 100 MiB of redo, or one rounded by pt-mysql-summary."""
+    sizes = [int(value) if value and value.isdecimal() else 0 for value in values]
+    return min(sizes) >= 2**20 and max(sizes) <= 1.05 * min(sizes)
+
+
+def _default(setup: Setup, name: str) -> str | None:
+    known: Mapping[str, str] = FACTS["defaults"][setup.family].get(name, {})
+    since = [each for each in known if setup.version and parse_version(each) <= setup.version]
+    return known[since[-1]] if since else None
+
+
+def ignored(setup: Setup) -> Iterator[str]:
+    """Yield a line for each option of my.cnf that the server ignored or rounded."""
+    if not setup.is_whole:
+        return
+    target = Target(version_text(setup.version), setup.family, setup.version)
+    told = ignored_options(setup.options, setup.variables)
+    for name, value in setup.options.items():
+        if (fact := option_facts().get(stem(name))) and fact.ignored_by(target):
+            told.append(f"{name}={value} is ignored: {fact.reason}")
+    files = [f"{name}={setup.options[name]}" for name in _REDO[1:] if name in setup.options]
+    if files and target.mysql_from(8, 0, 30):
+        only = f"redo is {redo_bytes(setup)} bytes in 32 files, though {_CAPACITY} shows {setup.variables[_CAPACITY]}"
+        why = (
+            f"ignored, because {_CAPACITY} is set"
+            if _CAPACITY in setup.options
+            else f"only their product counts, {only}"
+        )
+        told.append(f"{' and '.join(files)}: {why}")
+    yield from (f"{setup.name}: {line}" for line in told)
