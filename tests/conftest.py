@@ -130,6 +130,7 @@ def pytest_xdist_make_scheduler(config, log):
 FEATURE_OF_COMMAND = {
     "gate": "gate", "bisect": "search", "replay": "replay", "capture": "replay", "explain": "explain",
     "compare": "history", "history": "history", "cluster": "cluster",
+    "audit": "audit",
 }  # fmt: skip
 
 

@@ -1,16 +1,16 @@
 """`bakeoff audit`: say whether the setups of a benchmark were alike, and what its numbers can carry."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import click
 
 from bakeoff.audit.compare import BY_DEFAULT, Difference, compare, ignored
-from bakeoff.audit.record import Record, Size, read_record
+from bakeoff.audit.record import Record, read_record
 from bakeoff.audit.runs import Cell, cells, flaws
 from bakeoff.audit.settle import draft_study
 from bakeoff.audit.setups import Setup, read_setup
@@ -31,69 +31,41 @@ class AuditFormat(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True)
-class Audit:
-    """What was found; `texts` are sentences by the heading that they stand under."""
+class Part(NamedTuple):
+    """A heading with a table, sentences or both."""
 
-    setups: Sequence[Setup]
-    differences: Sequence[Difference]
-    cells: Sequence[Cell]
-    record: Record
-    texts: dict[str, list[str]]
-
-    @property
-    def undeclared(self) -> list[str]:
-        return [each.setting for each in self.differences if each.counts]
-
-    def sizes(self, of: Difference) -> list[Size]:
-        return self.record.sizes_of(of.setting, of.factor.removeprefix("option."))
-
-    def table(self, *, of_known: bool) -> list[list[str]]:
-        """Return the rows of the settings known to matter, or of others that all setups have."""
-        rows = []
-        for each in self.differences:
-            values = [
-                "(absent)" if value is None else shortened(value, _VALUE_MAX) or "(empty)" for value in each.values
-            ]
-            if of_known and each.rank is not None:
-                remark = [
-                    *(["declared"] if each.declared else []),
-                    *(["default of the version"] if each.by_default else []),
-                ]
-                why = f"{each.why} ({', '.join(remark)})" if remark else each.why
-                rows.append([each.setting, *values, why, str(next(iter(self.sizes(each)), ""))])
-            elif not of_known and each.rank is None and None not in each.values:
-                rows.append([each.setting, *values])
-        return rows if of_known else rows[:_OTHERS_MAX]
-
-    def document(self) -> dict[str, object]:
-        def record(of: Size | Cell) -> dict[str, object]:
-            fields = {name: value for name, value in asdict(of).items() if name != "estimate"}
-            return fields | numbers.ratio_fields(of.estimate)
-
-        return {
-            "setups": [{"name": each.name, "version": each.version_text, "files": each.files} for each in self.setups],
-            "undeclared": self.undeclared,
-            "differences": [asdict(each) | {"sizes": [*map(record, self.sizes(each))]} for each in self.differences],
-            "cells": [*map(record, self.cells)],
-            "restart_spread": self.record.spread,
-            "texts": self.texts,
-        }
+    title: str
+    lines: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
 
 
-def _audit(setups: Sequence[Setup], declared: set[str]) -> Audit:
-    found, unseen = compare(setups, declared)
-    measured, record = [*cells(setups)], read_record()
-    if any(run.tool.startswith("sysbench 1.0.") for setup in setups for run in setup.runs):
-        unseen.append("sysbench 1.0 ignores --mysql-ssl=off with libmysqlclient: it encrypts if the server offers TLS")
+def _differing(setups: Sequence[Setup], found: Sequence[Difference]) -> Iterator[Part]:
+    names, count = [setup.name for setup in setups], sum(each.counts for each in found)
+    known, others = list[list[str]](), list[list[str]]()
+    for each in found:
+        row = [each.setting]
+        row += ("(absent)" if value is None else shortened(value, _VALUE_MAX) or "(empty)" for value in each.values)
+        if each.rank is not None:
+            remark = " (declared)" if each.declared else " (default of the version)" if each.by_default else ""
+            known.append([*row, each.why + remark, str(each.sizes[0]) if each.sizes else ""])
+        elif None not in each.values:
+            others.append(row)
+    title = f"{numbers.counted(count, 'undeclared difference')} known to matter"
+    equal = [] if known else ["All settings known to matter that the setups show are equal."]
+    yield Part(title, equal, ["setting", *names, "why it matters", "measured here"], known)
+    yield Part("Other settings that differ (--format json has all)", [], ["setting", *names], others[:_OTHERS_MAX])
+
+
+def _texts(setups: Sequence[Setup], measured: Sequence[Cell], record: Record, unseen: Sequence[str]) -> Iterator[Part]:
     single = [_single_runs(record)] if any(min(each.runs) < 2 for each in measured) else []
-    texts = {
-        "Not read": [line for setup in setups for line in setup.problems],
-        "Options that the server ignored or rounded": [line for setup in setups for line in ignored(setup)],
-        "What the numbers can carry": [*map(_cell_line, measured), *single, *flaws(setups)],
-        "What these files do not show": [*unseen, *(note for setup in setups for note in setup.notes)],
-    }
-    return Audit(setups, found, measured, record, texts)
+    notes = [note for setup in setups for note in setup.notes]
+    if any(run.tool.startswith("sysbench 1.0.") for setup in setups for run in setup.runs):
+        notes.append("sysbench 1.0 ignores --mysql-ssl=off with libmysqlclient: it encrypts if the server offers TLS")
+    yield Part("Not read", [line for setup in setups for line in setup.problems])
+    yield Part("Options that the server ignored or rounded", [line for setup in setups for line in ignored(setup)])
+    yield Part("What the numbers can carry", [*map(_cell_line, measured), *single, *flaws(setups)])
+    yield Part("What these files do not show", [*unseen, *notes])
 
 
 def _single_runs(record: Record) -> str:
@@ -105,47 +77,28 @@ def _single_runs(record: Record) -> str:
 
 
 def _cell_line(cell: Cell) -> str:
-    runs = f"{cell.runs[0]} and {numbers.counted(cell.runs[1], 'run')}"
-    interval = numbers.interval(cell.estimate.interval)
-    how_sure = f"{interval}, {runs}" if interval else f"{runs}: too few for an interval"
-    return f"{cell.name}: {cell.setup} over {cell.over} is {numbers.ratio_of(cell.estimate)} ({how_sure})"
+    interval = numbers.interval(cell.estimate.interval) or "too few for an interval"
+    runs = f"{cell.runs[0]} and {numbers.counted(cell.runs[1], 'run')}, {interval}"
+    return f"{cell.name}: {cell.setup} over {cell.over} is {numbers.ratio_of(cell.estimate)} ({runs})"
 
 
-def _blocks(done: Audit) -> list[tuple[str, Sequence[str], list[list[str]], list[str]]]:
-    """Return heading, columns, rows and sentences of everything that is printed."""
-    names, known = [setup.name for setup in done.setups], done.table(of_known=True)
-    count = numbers.counted(len(done.undeclared), "undeclared difference")
-    versions = [
-        f"{each.name}: {each.version_text or 'version unknown'}, {numbers.counted(each.files, 'file')}"
-        for each in done.setups
-    ]
-    equal = [] if known else ["All settings known to matter that both show are equal."]
-    return [
-        ("Setups", (), [], versions),
-        (f"{count} known to matter", ["setting", *names, "why it matters", "measured here"], known, equal),
-        ("Other settings that differ (all are in --format json)", ["setting", *names], done.table(of_known=False), []),
-        *((title, (), [], lines) for title, lines in done.texts.items()),
-    ]
-
-
-def _print(done: Audit) -> None:
-    for title, columns, rows, lines in _blocks(done):
-        if rows or lines:
-            click.echo(f"\n{title}")
-        if rows:
-            print_table(columns, rows)
-        for line in lines:
+def _print(parts: Sequence[Part]) -> None:
+    for part in parts:
+        click.echo(f"\n{part.title}")
+        if part.rows:
+            print_table(part.columns, part.rows)
+        for line in part.lines:
             print_sentence(f"  {line}", indent=4)
 
 
-def _markdown(done: Audit) -> str:
-    text = "# Audit\n"
-    for title, columns, rows, lines in _blocks(done):
-        table = [columns, ["---"] * len(columns), *rows] if rows else []
-        cells_of = ([visible(cell).replace("|", "\\|") for cell in row] for row in table)
-        body = [*(f"| {' | '.join(row)} |" for row in cells_of), *(f"- {visible(line)}" for line in lines)]
-        text += f"\n## {title}\n\n" + "\n".join(body) + "\n" if body else ""
-    return text
+def _print_markdown(parts: Sequence[Part]) -> None:
+    click.echo("# Audit")
+    for part in parts:
+        click.echo(f"\n## {part.title}\n")
+        for row in [part.columns, ["---"] * len(part.columns), *part.rows] if part.rows else []:
+            click.echo(f"| {' | '.join(visible(cell).replace('|', '/') for cell in row)} |")
+        for line in part.lines:
+            click.echo(f"- {visible(line)}")
 
 
 @command(
@@ -159,10 +112,7 @@ def audit(
     ],
     declared: Annotated[
         list[str],
-        Option(
-            f"A difference that is meant and published; repeatable. `{BY_DEFAULT}`: all defaults of versions.",
-            "SETTING",
-        ),
+        Option(f"Setting meant to differ; repeatable. `{BY_DEFAULT}`: all defaults of the versions.", "SETTING"),
     ] = [],  # noqa: B006 — not changed
     to: Annotated[
         Path | None, Option("Write a study that would tell which difference matters.", "FILE", flags="--output -o")
@@ -177,14 +127,26 @@ def audit(
         raise SpecError("audit: it takes two or more different setups.", hint="Write bakeoff audit old/ new/.")
     if to and to.is_dir():
         raise SpecError(f"audit: {to} is a folder.", hint="Name a file in it.")
-    done = _audit([*map(read_setup, setup)], {each.lower() for each in declared})
+    setups, record = [*map(read_setup, setup)], read_record()
+    found, unseen = compare(setups, record, {each.lower() for each in declared})
     if to:
-        to.write_text(draft_study(done.setups, done.differences), encoding="utf-8")
+        to.write_text(draft_study(setups, found), encoding="utf-8")
         click.echo(f"{to}: run it with `bakeoff run {to}`, or see `bakeoff plan {to}`.", err=True)
+    measured = [*cells(setups)]
+    texts = [*_texts(setups, measured, record, unseen)]
+    undeclared = [each.setting for each in found if each.counts]
     if output is AuditFormat.JSON:
-        click.echo(json.dumps(done.document(), indent=1))
-    elif output is AuditFormat.MARKDOWN:
-        click.echo(_markdown(done), nl=False)
+        document = {
+            "setups": [{"name": each.name, "version": each.version_text, "files": each.files} for each in setups],
+            "undeclared": undeclared,
+            "differences": [asdict(each) for each in found],
+            "cells": [asdict(each) for each in measured],
+            "texts": {part.title: part.lines for part in texts},
+        }
+        click.echo(json.dumps(document, indent=1, default=lambda estimate: estimate.model_dump()))
     else:
-        _print(done)
-    return ExitCode.DIFFERENCE if done.undeclared else ExitCode.DONE
+        versions = [f"{each.name}: {each.version_text or 'version unknown'}, {each.files} files" for each in setups]
+        parts = [Part("Setups", versions), *_differing(setups, found), *texts]
+        show = _print if output is AuditFormat.TEXT else _print_markdown
+        show([part for part in parts if part.lines or part.rows])
+    return ExitCode.DIFFERENCE if undeclared else ExitCode.DONE

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bakeoff.audit.dumps import FACTS
+from bakeoff.audit.record import Record, Size
 from bakeoff.audit.setups import Setup
 from bakeoff.servers.catalog import parse_version, version_text
 from bakeoff.servers.options import Target, option_facts
@@ -28,8 +29,8 @@ BY_DEFAULT = "defaults"
 class Difference:
     """A setting with its value in each setup, None if it does not exist there.
 
-    `rank` orders the settings known to matter, and `why` says how; other settings have neither. `factor` is the setting
-    of a study file that varies it. With `by_default` every setup has the default of its version.
+    `rank` orders the settings known to matter, `why` says how, and `sizes` how much; other settings have none of them.
+    `factor` is the setting of a study file that varies it. With `by_default` every setup has its version's default.
     """
 
     setting: str
@@ -39,13 +40,16 @@ class Difference:
     factor: str
     by_default: bool
     declared: bool
+    sizes: tuple[Size, ...]
 
     @property
     def counts(self) -> bool:
         return self.rank is not None and not self.declared
 
 
-def compare(setups: Sequence[Setup], declared: Collection[str] = ()) -> tuple[list[Difference], list[str]]:
+def compare(
+    setups: Sequence[Setup], record: Record, declared: Collection[str] = ()
+) -> tuple[list[Difference], list[str]]:
     """Return all differences, those known to matter first, and what the files do not show."""
     facts = [facts_of(setup) for setup in setups]
     found, unseen = list[Difference](), list[str]()
@@ -62,20 +66,21 @@ def compare(setups: Sequence[Setup], declared: Collection[str] = ()) -> tuple[li
         factor = topic.get("factor", f"option.{name}")
         by_default = all(value is not None and same_value(_default(setup, name), value) for setup, value in pairs)
         words = {name.lower(), factor.removeprefix("option."), *([BY_DEFAULT] if by_default else [])}
+        declares = bool(words & {*declared})
         shown = tuple(_apart(values) if name.startswith("table ") else values)
-        found.append(Difference(name, shown, rank, topic.get("why", ""), factor, by_default, bool(words & {*declared})))
+        sizes = record.sizes_of(name, factor) if topic else ()
+        found.append(Difference(name, shown, rank, topic.get("why", ""), factor, by_default, declares, sizes))
     found.sort(key=lambda each: (len(_TOPICS) if each.rank is None else each.rank, each.setting))
-    seen = [{*each, *(["runs"] if setup.runs else [])} for setup, each in zip(setups, facts, strict=True)]
-    seen = [
-        each | ({"series"} if all(run.series for run in setup.runs) else set())
-        for setup, each in zip(setups, seen, strict=True)
-    ]
-    lacking = [
-        each["text"]
-        for each in FACTS["unseen"]
-        if not all(any(re.fullmatch(each["shown_by"], name) for name in names) for names in seen)
-    ]
-    return found, [*unseen, *lacking]
+    seen = [{*each, *_shown_by_runs(setup)} for setup, each in zip(setups, facts, strict=True)]
+    for lacking in FACTS["unseen"]:
+        if not all(any(re.fullmatch(lacking["shown_by"], name) for name in names) for names in seen):
+            unseen.append(lacking["text"])
+    return found, unseen
+
+
+def _shown_by_runs(setup: Setup) -> list[str]:
+    series = ["series"] if all(run.series for run in setup.runs) else []
+    return ["runs", *series] if setup.runs else ["series"]  # without runs, only they are missed
 
 
 def _shows_all(setup: Setup, setups: Sequence[Setup], name: str) -> bool:

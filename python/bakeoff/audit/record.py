@@ -48,9 +48,9 @@ class Record:
     def spread(self) -> float | None:
         return median(self.spreads) if self.spreads else None
 
-    def sizes_of(self, *names: str) -> list[Size]:
-        wanted = {_NAMES.get(name, name) for name in names}
-        return [size for size in self.sizes if size.setting in wanted]
+    def sizes_of(self, setting: str, factor: str) -> tuple[Size, ...]:
+        names = {setting, _NAMES.get(factor, factor).removeprefix("option.")}
+        return tuple(size for size in self.sizes if size.setting in names)
 
 
 def read_record() -> Record:

@@ -1,0 +1,73 @@
+"""Pairs of dumps of real servers: every planted difference is found, and equal setups are called equal."""
+
+from itertools import cycle, pairwise
+
+import pytest
+
+from bakeoff.audit.compare import compare, ignored, redo_bytes
+from bakeoff.audit.record import Record
+from bakeoff.audit.setups import read_setup
+from tests.audit.conftest import FORMATS, SERVERS, write
+
+NOTHING = Record([], [])
+pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
+
+DYNAMIC = (
+    "innodb_adaptive_hash_index", "transaction_isolation", "innodb_flush_log_at_trx_commit", "collation_server", "general_log",
+)  # fmt: skip
+PLANTED = (*DYNAMIC, "client charset", "restart 1", "restart 2")
+FORMAT = cycle(FORMATS)
+PAIRS = [pytest.param(server, name, next(FORMAT), id=f"{server} {name}") for server in SERVERS for name in PLANTED]
+
+
+def undeclared(*folders):
+    found, _ = compare([read_setup(each) for each in folders], NOTHING)
+    return {each.setting for each in found if each.counts}
+
+
+def test_there_are_fifty_pairs():
+    assert len(PAIRS) >= 50
+
+
+@pytest.mark.parametrize(("server", "name", "form"), PAIRS)
+def test_a_planted_difference_is_found_and_no_other(dumps, tmp_path, server, name, form):
+    made = dumps(server)
+    dump, expected = made.planted[name]
+    base = dump.get("base", made.base)
+    other = {kind: rows for kind, rows in dump.items() if kind != "base"}
+    found = undeclared(write(tmp_path / "a", base, form), write(tmp_path / "b", other, next(FORMAT)))
+    implied = {"collation_connection"} if name == "client charset" else set()
+    implied |= {"binlog_format", "sync_binlog"} if "log_bin" in expected else set()  # without effect while it is off
+    assert expected <= found <= expected | implied
+
+
+@pytest.mark.parametrize("again", ["a little later", "in two formats"])
+@pytest.mark.parametrize("server", SERVERS)
+def test_equal_setups_are_called_equal(dumps, tmp_path, server, again):
+    made = dumps(server)
+    later = made.again if again == "a little later" else made.base
+    assert undeclared(write(tmp_path / "a", made.base, "tabular"), write(tmp_path / "b", later, next(FORMAT))) == set()
+
+
+@pytest.mark.parametrize(("one", "other"), list(pairwise(SERVERS)))
+def test_stock_versions_differ_only_by_known_defaults_and_variables_that_one_lacks(dumps, tmp_path, one, other):
+    pair = [read_setup(write(tmp_path / str(at), dumps(each).base, "tabs")) for at, each in enumerate((one, other))]
+    counted = [each for each in compare(pair, NOTHING)[0] if each.counts]
+    unexplained = {each.setting for each in counted if not each.by_default and None not in each.values}
+    unknown = {"innodb_checksum_algorithm", "innodb_change_buffering", "sort_buffer_size", "innodb_log_writer_threads"}
+    assert unexplained <= unknown | {"gtid_mode"}
+    assert [each for each in compare(pair, NOTHING, ["defaults"])[0] if each.counts and each.by_default] == []
+
+
+def test_a_server_with_redo_files_says_what_counts(start, tmp_path):
+    options = {"innodb_log_file_size": "67108864", "innodb_log_files_in_group": "4"}
+    server = start("mysql:8.0.31", "files", options=options)
+    rows = {"variables": [*server.variables().items()], "status": [*server.status().items()]}
+    setup = read_setup(write(tmp_path / "a", rows, "tabs"))
+    without_status = read_setup(write(tmp_path / "b", {"variables": rows["variables"]}, "comma"))
+    assert setup.variables["innodb_redo_log_capacity"] == "104857600"  # what the server shows
+    assert [redo_bytes(each) for each in (setup, without_status)] == [4 << 26, 4 << 26]
+    setup.options = {"innodb_log_file_size": "64M", "innodb_log_files_in_group": "4", "innodb_buffer_pool_size": "100M"}
+    lines = [*ignored(setup)]
+    assert any("innodb_buffer_pool_size=100M: the server has 134217728" in line for line in lines), lines
+    assert any("innodb_log_files_in_group=4: only their product counts" in line for line in lines), lines
