@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 
 import pytest
 from ruamel.yaml import YAML
@@ -128,17 +129,9 @@ def test_single_runs_have_no_interval_and_repeated_ones_do(inside, make):
     assert "One run a cell shows no difference" in single
     assert "sysbench 1.0 ignores --mysql-ssl=off" in single
     make("c", **runs), make("d", **{name: text.replace("(10", "(20") for name, text in runs.items()})
-    repeated = json.loads(inside("audit", "c", "d", "--format", "json").out)
-    (cell,) = repeated["cells"]
-    assert (cell["runs"], cell["estimate"]["n"]) == ([4, 4], 4)
-    assert (
-        0.6
-        < cell["estimate"]["interval"]["low"]
-        < cell["estimate"]["mean"]
-        < cell["estimate"]["interval"]["high"]
-        < 0.8
-    )
-    assert not any("One run" in line for line in repeated["texts"]["What the numbers can carry"])
+    repeated = inside("audit", "c", "d").out
+    assert re.search(r"oltp_read_only/2: d over c is 1.99× \(4 and 4 runs, 1.9\d to 2.0\d\)", repeated), repeated
+    assert "One run a cell" not in repeated
 
 
 def test_hammerdb_logs_are_read(inside, make):

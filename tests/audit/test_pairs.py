@@ -13,7 +13,8 @@ NOTHING = Record([], [])
 pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 
 DYNAMIC = (
-    "innodb_adaptive_hash_index", "transaction_isolation", "innodb_flush_log_at_trx_commit", "collation_server", "general_log",
+    "innodb_adaptive_hash_index", "transaction_isolation", "innodb_flush_log_at_trx_commit", "collation_server",
+    "general_log",
 )  # fmt: skip
 PLANTED = (*DYNAMIC, "client charset", "restart 1", "restart 2")
 FORMAT = cycle(FORMATS)

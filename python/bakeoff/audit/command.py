@@ -11,7 +11,7 @@ import click
 
 from bakeoff.audit.compare import BY_DEFAULT, Difference, compare, ignored
 from bakeoff.audit.record import Record, read_record
-from bakeoff.audit.runs import Cell, cells, flaws
+from bakeoff.audit.runs import flaws, ratios
 from bakeoff.audit.settle import draft_study
 from bakeoff.audit.setups import Setup, read_setup
 from bakeoff.cli.options import command
@@ -19,10 +19,9 @@ from bakeoff.cli.printing import print_sentence, print_table
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.report import numbers
 from bakeoff.spec.fields import Argument, Option
-from bakeoff.units import percent_text, shortened, visible
+from bakeoff.units import shortened, visible
 
 _VALUE_MAX, _OTHERS_MAX = 48, 40
-_NORMAL_95 = 1.96
 
 
 class AuditFormat(StrEnum):
@@ -57,29 +56,14 @@ def _differing(setups: Sequence[Setup], found: Sequence[Difference]) -> Iterator
     yield Part("Other settings that differ (--format json has all)", [], ["setting", *names], others[:_OTHERS_MAX])
 
 
-def _texts(setups: Sequence[Setup], measured: Sequence[Cell], record: Record, unseen: Sequence[str]) -> Iterator[Part]:
-    single = [_single_runs(record)] if any(min(each.runs) < 2 for each in measured) else []
+def _texts(setups: Sequence[Setup], record: Record, unseen: Sequence[str]) -> Iterator[Part]:
     notes = [note for setup in setups for note in setup.notes]
     if any(run.tool.startswith("sysbench 1.0.") for setup in setups for run in setup.runs):
         notes.append("sysbench 1.0 ignores --mysql-ssl=off with libmysqlclient: it encrypts if the server offers TLS")
     yield Part("Not read", [line for setup in setups for line in setup.problems])
     yield Part("Options that the server ignored or rounded", [line for setup in setups for line in ignored(setup)])
-    yield Part("What the numbers can carry", [*map(_cell_line, measured), *single, *flaws(setups)])
+    yield Part("What the numbers can carry", [*ratios(setups, record), *flaws(setups)])
     yield Part("What these files do not show", [*unseen, *notes])
-
-
-def _single_runs(record: Record) -> str:
-    if record.spread is None:
-        return "One run a cell shows no difference: docs/record does not yet say how far restarts spread."
-    least, of = percent_text(_NORMAL_95 * record.spread), numbers.counted(len(record.spreads), "comparison")
-    spread = f"restarts spread that far (95%, median of {of} in docs/record)"
-    return f"One run a cell shows no difference below {least}: {spread}."
-
-
-def _cell_line(cell: Cell) -> str:
-    interval = numbers.interval(cell.estimate.interval) or "too few for an interval"
-    runs = f"{cell.runs[0]} and {numbers.counted(cell.runs[1], 'run')}, {interval}"
-    return f"{cell.name}: {cell.setup} over {cell.over} is {numbers.ratio_of(cell.estimate)} ({runs})"
 
 
 def _print(parts: Sequence[Part]) -> None:
@@ -132,15 +116,13 @@ def audit(
     if to:
         to.write_text(draft_study(setups, found), encoding="utf-8")
         click.echo(f"{to}: run it with `bakeoff run {to}`, or see `bakeoff plan {to}`.", err=True)
-    measured = [*cells(setups)]
-    texts = [*_texts(setups, measured, record, unseen)]
+    texts = [*_texts(setups, record, unseen)]
     undeclared = [each.setting for each in found if each.counts]
     if output is AuditFormat.JSON:
         document = {
             "setups": [{"name": each.name, "version": each.version_text, "files": each.files} for each in setups],
             "undeclared": undeclared,
             "differences": [asdict(each) for each in found],
-            "cells": [asdict(each) for each in measured],
             "texts": {part.title: part.lines for part in texts},
         }
         click.echo(json.dumps(document, indent=1, default=lambda estimate: estimate.model_dump()))

@@ -13,11 +13,7 @@ from bakeoff.servers.profile import ignored_options
 from bakeoff.spec.server_name import stem
 from bakeoff.stats.differences import by_newest_name, same_value, unequal
 
-_CAPACITY, _FILE_SIZE, _FILES = _REDO = (
-    "innodb_redo_log_capacity",
-    "innodb_log_file_size",
-    "innodb_log_files_in_group",
-)
+_REDO = ("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group")
 _REDO_DEFAULTS = ("104857600", "50331648", "2")
 _OFF = ("", "off", "0", "no", "none")  # as good as a variable that does not exist
 _TOPICS: list[dict[str, str]] = FACTS["topic"]
@@ -51,15 +47,20 @@ def compare(
     setups: Sequence[Setup], record: Record, declared: Collection[str] = ()
 ) -> tuple[list[Difference], list[str]]:
     """Return all differences, those known to matter first, and what the files do not show."""
-    facts = [facts_of(setup) for setup in setups]
+    facts, only_options = [facts_of(setup) for setup in setups], all(setup.options_only for setup in setups)
     found, unseen = list[Difference](), list[str]()
     for name in dict.fromkeys(name for other in facts[1:] for name in unequal(facts[0], other)):
         rank = next((rank for rank, topic in enumerate(_TOPICS) if re.fullmatch(topic["facts"], name)), None)
         topic = {} if rank is None else _TOPICS[rank]
         values = [each.get(name) for each in facts]
         pairs = [*zip(setups, values, strict=True)]
-        unknown = [setup.name for setup, value in pairs if value is None and not _shows_all(setup, setups, name)]
-        if unknown and topic:
+        is_variable = re.fullmatch(r"[a-z][a-z0-9_.]*", name)
+        unknown = [
+            setup.name
+            for setup, value in pairs
+            if value is None and not (is_variable and (setup.is_whole or only_options))
+        ]
+        if unknown and topic and is_variable:
             unseen.append(f"{name} of {', '.join(unknown)}")
         if (unknown and len({*values} - {None}) < 2) or _absent_is_off(name, values) or _near(values):
             continue
@@ -68,7 +69,7 @@ def compare(
         words = {name.lower(), factor.removeprefix("option."), *([BY_DEFAULT] if by_default else [])}
         declares = bool(words & {*declared})
         shown = tuple(_apart(values) if name.startswith("table ") else values)
-        sizes = record.sizes_of(name, factor) if topic else ()
+        sizes = tuple(size for size in record.sizes if size.factor == factor)
         found.append(Difference(name, shown, rank, topic.get("why", ""), factor, by_default, declares, sizes))
     found.sort(key=lambda each: (len(_TOPICS) if each.rank is None else each.rank, each.setting))
     seen = [{*each, *_shown_by_runs(setup)} for setup, each in zip(setups, facts, strict=True)]
@@ -81,13 +82,6 @@ def compare(
 def _shown_by_runs(setup: Setup) -> list[str]:
     series = ["series"] if all(run.series for run in setup.runs) else []
     return ["runs", *series] if setup.runs else ["series"]  # without runs, only they are missed
-
-
-def _shows_all(setup: Setup, setups: Sequence[Setup], name: str) -> bool:
-    """Whether a fact that is missing does not exist there."""
-    if all(each.options_only for each in setups):
-        return True
-    return setup.is_whole and re.fullmatch(r"[a-z][a-z0-9_.]*", name) is not None
 
 
 def facts_of(setup: Setup) -> dict[str, str]:
@@ -116,7 +110,7 @@ def redo_bytes(setup: Setup) -> int | None:
     From MySQL 8.0.30 on the older options may set it, and innodb_redo_log_capacity goes on showing its default.
     """
     capacity, size, count = (setup.variables.get(name, "") for name in _REDO)
-    used = setup.status.get(f"{_CAPACITY}_resized", "0")
+    used = setup.status.get(f"{_REDO[0]}_resized", "0")
     if used.isdecimal() and int(used):
         return int(used)
     by_files = size.isdecimal() and (not capacity or (capacity, size, count) != _REDO_DEFAULTS)
@@ -160,11 +154,7 @@ def ignored(setup: Setup) -> Iterator[str]:
             told.append(f"{name}={value} is ignored: {fact.reason}")
     files = [f"{name}={setup.options[name]}" for name in _REDO[1:] if name in setup.options]
     if files and target.mysql_from(8, 0, 30):
-        only = f"redo is {redo_bytes(setup)} bytes in 32 files, though {_CAPACITY} shows {setup.variables[_CAPACITY]}"
-        why = (
-            f"ignored, because {_CAPACITY} is set"
-            if _CAPACITY in setup.options
-            else f"only their product counts, {only}"
-        )
+        why = f"only their product counts: {redo_bytes(setup)} bytes in 32 files, whatever {_REDO[0]} shows"
+        why = f"ignored, because {_REDO[0]} is set" if _REDO[0] in setup.options else why
         told.append(f"{' and '.join(files)}: {why}")
     yield from (f"{setup.name}: {line}" for line in told)

@@ -53,13 +53,10 @@ def named_values(text: str) -> dict[str, str]:
 def _rows(lines: list[str]) -> Iterator[tuple[str, str]]:
     """Read lines with tabs, among which may be others, or CSV."""
     pairs = [line.split("\t") for line in lines if re.match(rf"{_NAME}\t[^\t]*$", line)]
-    try:
-        for mark in ",;" if not pairs else "":
-            rows = [row for row in csv.reader(lines, delimiter=mark) if row]
-            if all(len(row) == 2 and re.fullmatch(_NAME, row[0]) for row in rows):
-                pairs = rows
-    except csv.Error as error:
-        raise Damaged(f"CSV with an error: {error}") from None
+    for mark in ",;" if not pairs else "":
+        rows = [row for row in csv.reader(lines, delimiter=mark) if row]
+        if all(len(row) == 2 and re.fullmatch(_NAME, row[0]) for row in rows):
+            pairs = rows
     yield from ((name, value) for name, value in pairs)
 
 
@@ -103,7 +100,7 @@ def tables(text: str) -> dict[str, Table]:
     """Read every CREATE TABLE, as printed in any format or by mysqldump."""
     if "(\\n" in text:  # mysql --batch
         text = text.replace("\\n", "\n")
-    found = _CREATE.findall(text)
+    found = _CREATE.findall(text.replace("utf8mb3", "utf8"))
     if len(found) < len(re.findall(r"^(?:\|[^|\n]*\||.*\t|Create Table:|) *CREATE TABLE ", text, re.MULTILINE)):
         raise Damaged("a CREATE TABLE that does not end")
     return {name.strip("`"): _table(body, after) for name, body, after in found}
@@ -117,7 +114,7 @@ def _table(body: str, after: str) -> Table:
     options.pop("AUTO_INCREMENT", None)
     return Table(
         engine,
-        collation.replace("utf8mb3_", "utf8_"),
+        collation,
         " ".join(f"{name}={value}" for name, value in sorted(options.items())),
         re.sub(r"/\*!\d+|\*/|\s+", " ", partitions).strip(),
         frozenset(_as_newest(line.strip().rstrip(","), collation) for line in body.split("\n")),
@@ -125,7 +122,6 @@ def _table(body: str, after: str) -> Table:
 
 
 def _default_collation(charset: str) -> str:
-    charset = charset.replace("utf8mb3", "utf8")
     return str(FACTS["default_collations"].get(charset, f"{charset}_general_ci"))
 
 

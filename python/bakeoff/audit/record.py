@@ -4,28 +4,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from pydantic import ValidationError
 
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
-from bakeoff.spec import Arm, Study
-from bakeoff.stats.differences import variable_of
-from bakeoff.stats.effects import main_effects, one_factor_pairs
+from bakeoff.spec import Study
+from bakeoff.spec.study import Design
+from bakeoff.stats.effects import main_effects
 from bakeoff.stats.model import Analysis, Estimate
 
 # Beside this module in a wheel, in the documentation of a checkout.
 FOLDERS = (Path(__file__).with_name("record"), Path(__file__).parents[3] / "docs" / "record")
-# Settings of study files that `_settings` calls otherwise.
-_NAMES = {"connection_charset": "connection.charset", "tls": "connection.tls"}
 
 
 @dataclass(frozen=True)
 class Size:
-    """The measured effect of one setting in one cell: the throughput of `level` over that of `over`."""
+    """The measured effect of a factor, named as in study files: the throughput of `level` over that of `over`."""
 
-    setting: str
+    factor: str
     level: str
     over: str
     cell: str
@@ -48,10 +45,6 @@ class Record:
     def spread(self) -> float | None:
         return median(self.spreads) if self.spreads else None
 
-    def sizes_of(self, setting: str, factor: str) -> tuple[Size, ...]:
-        names = {setting, _NAMES.get(factor, factor).removeprefix("option.")}
-        return tuple(size for size in self.sizes if size.setting in names)
-
 
 def read_record() -> Record:
     record = Record([], [])
@@ -61,39 +54,19 @@ def read_record() -> Record:
             study = Study.model_validate_json(file.with_name("study.json").read_bytes())
         except (OSError, ValidationError, SpecError):
             continue  # of another version of bakeoff
-        record.sizes.extend(_sizes(study, analysis, file.parent.name))
+        record.sizes.extend(_sizes(study.design or Design(), analysis, file.parent.name))
         record.spreads.extend(each.sd_restart for each in analysis.comparisons if each.sd_restart)
     record.sizes.sort(key=lambda each: -abs(each.estimate.mean))
     return record
 
 
-def _sizes(study: Study, analysis: Analysis, where: str) -> Iterator[Size]:
-    arms = {arm.name: arm for arm in study.arms}
-    effects = main_effects(analysis, study.design) if study.design else ()
-    pairs = one_factor_pairs(study.design, analysis.baseline) if study.design and effects else ()
-    changed = {factor: _changed(arms[lower], arms[upper]) for factor, upper, lower in pairs}
-    for effect in effects:
-        if setting := changed.get(effect.factor):
-            yield Size(setting[0], effect.level, effect.over, effect.cell, effect.estimate, where)
-    for each in analysis.comparisons if not effects else ():
-        if each.estimate.n and (setting := _changed(arms[each.baseline], arms[each.contender])):
-            yield Size(setting[0], setting[2], setting[1], each.cell, each.estimate, where)
-
-
-def _changed(one: Arm, other: Arm) -> tuple[str, str, str] | None:
-    """Return the only setting in which two arms differ, and its values; None if they differ in several or none."""
-    before, after = _settings(one), _settings(other)
-    names = [name for name in before | after if before.get(name) != after.get(name)]
-    if "collation" in names and "charset" in names:  # implied by it
-        names.remove("charset")
-    if len(names) != 1:
-        return None
-    old, new = (str(each.get(names[0]) or "default") for each in (before, after))
-    return names[0], old, new
-
-
-def _settings(arm: Arm) -> dict[str, Any]:
-    options = {variable_of(name): value or name for name, value in arm.server.options}
-    server = arm.server.model_dump(exclude={"options"})
-    connection = {f"connection.{name}": value for name, value in arm.connection}
-    return options | server | arm.data.model_dump() | connection
+def _sizes(design: Design, analysis: Analysis, where: str) -> Iterator[Size]:
+    varied = [at for at, factor in enumerate(design.factors) if len(factor.levels) > 1]
+    if len(varied) > 1:
+        for each in main_effects(analysis, design):
+            yield Size(each.factor, each.level, each.over, each.cell, each.estimate, where)
+    elif varied:
+        factor, levels = design.factors[varied[0]].name, {arm: own[varied[0]] for arm, own in design.levels.items()}
+        for one in analysis.comparisons:
+            if one.estimate.n and not one.is_control:
+                yield Size(factor, levels[one.contender], levels[one.baseline], one.cell, one.estimate, where)

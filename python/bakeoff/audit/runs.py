@@ -2,39 +2,40 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
+from bakeoff.audit.record import Record
 from bakeoff.audit.setups import Setup
+from bakeoff.report import numbers
 from bakeoff.stats.interval import excludes_zero, moments, welch
-from bakeoff.stats.model import Estimate
 from bakeoff.stats.summary import STALL
 from bakeoff.tool_logs import LoggedRun
+from bakeoff.units import percent_text
 
 _BLOCKS = 8  # of a series, whose halves are compared
 _MOVED, _COLD = math.log(1.01), math.log(1.02)  # smaller changes are not worth a line
+_NORMAL_95 = 1.96
 _BUSY_MIN = 0.9  # share of the threads' time in events, below which something else took it
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One workload at one number of threads, `setup` over `over`; the estimate has no ends with too few runs."""
-
-    name: str
-    setup: str
-    over: str
-    runs: tuple[int, int]
-    estimate: Estimate
-
-
-def cells(setups: Sequence[Setup]) -> Iterator[Cell]:
-    first = _by_cell(setups[0])
+def ratios(setups: Sequence[Setup], record: Record) -> Iterator[str]:
+    """Yield a line for each cell that a setup shares with the first one, and what single runs can show."""
+    first, single = _by_cell(setups[0]), False
     for setup in setups[1:]:
         for name, later in _by_cell(setup).items():
             earlier = first.get(name, [])
             if found := welch(moments(later), moments(earlier)):
-                yield Cell(name, setup.name, setups[0].name, (len(later), len(earlier)), found.estimate)
+                interval = numbers.interval(found.estimate.interval) or "too few for an interval"
+                runs = f"{len(later)} and {numbers.counted(len(earlier), 'run')}, {interval}"
+                yield f"{name}: {setup.name} over {setups[0].name} is {numbers.ratio_of(found.estimate)} ({runs})"
+                single |= min(len(later), len(earlier)) < 2
+    if single and record.spread is None:
+        yield "One run a cell shows no difference: docs/record does not yet say how far restarts spread."
+    elif single and record.spread:
+        least, of = percent_text(_NORMAL_95 * record.spread), numbers.counted(len(record.spreads), "comparison")
+        spread = f"restarts spread that far (95%, median of {of} in docs/record)"
+        yield f"One run a cell shows no difference below {least}: {spread}."
 
 
 def _by_cell(setup: Setup) -> dict[str, list[float]]:

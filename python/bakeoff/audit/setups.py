@@ -1,5 +1,6 @@
 """Read one setup from its files, or from a running server. What cannot be read is listed and not used."""
 
+import csv
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ class Setup:
 
     @property
     def version_text(self) -> str:
-        return f"{self.variables.get('version', '')} {self.variables.get('version_comment', '')}".strip()
+        return " ".join(self.variables.get(name, "") for name in ("version", "version_comment")).strip()
 
     @property
     def version(self) -> Version:
@@ -76,7 +77,7 @@ def read_setup(named: str) -> Setup:
             if not _read_into(setup, _text(file), shown, summarised):
                 raise Damaged("no dump, log or my.cnf in a known format")
             setup.files += 1
-        except (Damaged, OSError) as problem:
+        except (Damaged, csv.Error, OSError) as problem:
             why = problem.strerror if isinstance(problem, OSError) else problem
             setup.problems.append(f"{setup.name}: {shown}: {why}")
     setup.variables = setup.variables or summarised
