@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
@@ -235,3 +236,14 @@ def test_every_format_shows_the_differences(inside, make, form):
     out = inside("audit", "a", "b", "--format", form).out
     assert "log_bin" in out and "the binary log writes every change twice" in out
     assert out.startswith({"text": "\nSetups", "md": "# Audit\n", "json": "{\n"}[form])
+
+
+def test_the_how_to_page_shows_what_is_printed(inside, make):
+    page = Path(__file__).parents[2].joinpath("docs", "how-to", "audit.md").read_text(encoding="utf-8")
+    shown = re.search(r"It prints, among other things:\n\n```\n(.*?)```", page, re.DOTALL)[1]
+    rates = [95 + at / 5 for at in range(60)]
+    make("old", {"version": "8.0.45"}, oltp_read_only__log=log(100, rates))
+    new = {"version": "8.4.8", "have_ssl": None, "tls_version": "", "innodb_adaptive_hash_index": "OFF"}
+    make("new", new, oltp_read_only__log=log(112, [111, 113] * 30))
+    lines = inside("audit", "old/", "new/").out.splitlines()
+    assert [line for line in shown.splitlines() if line not in lines] == [], "\n".join(lines)

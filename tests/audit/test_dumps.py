@@ -57,7 +57,7 @@ def test_names_and_values_are_read_from_every_format(form):
         '{"rows": [{"Variable_name": "version", "Value": "8.0"}, {"Variable_name": "Uptime", "Value": 3}]}',
         '[{"VARIABLE_NAME": "version", "VARIABLE_VALUE": "8.0"}, {"VARIABLE_NAME": "Uptime", "VARIABLE_VALUE": "3"}]',
         "Variable_name;Value\nversion;8.0\nUptime;3\n",
-        "mysql> x;\n+-+-+\n| Variable_name | Value |\n+-+-+\n| version | 8.0 |\n| Uptime  | 3 |\n+-+-+\n2 rows in set\n",
+        "mysql> ;\n+-+-+\n| Variable_name | Value |\n+-+-+\n| version | 8.0 |\n| Uptime  | 3 |\n+-+-+\n2 rows in set\n",
     ],
 )
 def test_other_ways_to_write_them(text):

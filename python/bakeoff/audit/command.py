@@ -127,7 +127,7 @@ def audit(
         }
         click.echo(json.dumps(document, indent=1, default=lambda estimate: estimate.model_dump()))
     else:
-        versions = [f"{each.name}: {each.version_text or 'version unknown'}, {each.files} files" for each in setups]
+        versions = [f"{each.name}: {each.version_text or 'version unknown'}" for each in setups]
         parts = [Part("Setups", versions), *_differing(setups, found), *texts]
         show = _print if output is AuditFormat.TEXT else _print_markdown
         show([part for part in parts if part.lines or part.rows])

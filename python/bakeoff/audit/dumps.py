@@ -31,7 +31,7 @@ class Damaged(ValueError):
 
 def named_values(text: str) -> dict[str, str]:
     """Read names and values in the first format that fits; empty if none does. Damaged if the text was cut."""
-    headed, last = _HEADER in text[:5000].lower(), text.rstrip().rpartition("\n")[2]
+    headed, last = _HEADER in text[:5000].lower(), text.rstrip("\n ").rpartition("\n")[2]
     if text.lstrip()[:1] in ("[", "{"):
         found = dict(_json(text))
     elif headed and (rows := _ROW.findall(text)):

@@ -28,19 +28,24 @@ def draft_study(setups: Sequence[Setup], found: Sequence[Difference]) -> str:
     """Return a study file; SpecError if the setups give nothing to vary."""
     entries = {f"{entry.flavour}:{entry.version}": entry for entry in map(_nearest, setups)}
     targets = {name: Target(entry.name, entry.family, entry.numbers) for name, entry in entries.items()}
-    document: dict[str, Any] = {"servers": [*targets], "factors": {}, "where": []}
+    names = " and ".join(setup.name for setup in setups)
+    document: dict[str, Any] = {
+        "title": f"settle {names}"[:80],
+        "question": f"Which of their differences explains the figures of {names}?",
+        "servers": [*targets],
+        "factors": {},
+        "where": [],
+    }
     for each in found:
         if each.counts and each.factor not in document["factors"] and len(document["factors"]) < _FACTORS_MAX:
             _add_factor(document, each, targets)
     factors = document["factors"]
     if len(targets) < 2 and not factors:
         raise SpecError("audit: no difference that a study could vary.", hint="Leave --output out.")
-    names, runs = " and ".join(setup.name for setup in setups), [run for setup in setups for run in setup.runs]
+    runs = [run for setup in setups for run in setup.runs]
     workloads = sorted({run.workload for run in runs} & {*WORKLOADS})[:_CELLS_MAX]
     threads = sorted({run.threads for run in runs if run.threads and run.threads <= _THREADS_MAX})[:_CELLS_MAX]
     document |= {
-        "title": f"settle {names}"[:80],
-        "question": f"Which of their differences explains the figures of {names}?",
         "settings": {name: value for name, value in _shared(setups) if name not in factors},
         "workloads": workloads or ["oltp_point_select", "oltp_read_only"],
         "threads": threads or [1, 4],
