@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from bakeoff.audit.dumps import FACTS
 from bakeoff.audit.record import Record, Size
 from bakeoff.audit.setups import Setup
-from bakeoff.servers.catalog import parse_version, version_text
 from bakeoff.servers.options import Target, option_facts
 from bakeoff.servers.profile import ignored_options
+from bakeoff.servers.releases import parse_version, version_text
 from bakeoff.spec.server_name import stem
 from bakeoff.stats.differences import by_newest_name, same_value, unequal
 

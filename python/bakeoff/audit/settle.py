@@ -10,9 +10,10 @@ from bakeoff.audit.compare import Difference, facts_of
 from bakeoff.audit.dumps import FACTS
 from bakeoff.audit.setups import WORKLOADS, Setup
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Catalog, Entry, version_text
+from bakeoff.servers.catalog import Catalog, Entry
 from bakeoff.servers.options import Target, translate
 from bakeoff.servers.profile import check_collations
+from bakeoff.servers.releases import version_text
 from bakeoff.spec import Data
 from bakeoff.spec.factors import CHARSETS, DEFAULT, charset_of
 from bakeoff.spec.server_name import parse_server

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from bakeoff.audit.dumps import Damaged, Table, named_values, split_status, summary, tables
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Version, parse_version
 from bakeoff.servers.client import RemoteServer
+from bakeoff.servers.releases import Version, parse_version
 from bakeoff.spec.cnf_lines import parse_option
 from bakeoff.spec.server_name import is_negated, is_url, joined, parse_server, url_database, url_password
 from bakeoff.stats.differences import changes, changes_text, variable_of
