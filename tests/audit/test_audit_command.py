@@ -235,7 +235,7 @@ def test_every_format_shows_the_differences(inside, make, form):
     make("a"), make("b", {"log_bin": "OFF"})
     out = inside("audit", "a", "b", "--format", form).out
     assert "log_bin" in out and "the binary log writes every change twice" in out
-    assert out.startswith({"text": "\nSetups", "md": "# Audit\n", "json": "{\n"}[form])
+    assert out.startswith({"text": "\nSetups", "md": "\n## Setups\n", "json": "{\n"}[form])
 
 
 def test_the_how_to_page_shows_what_is_printed(inside, make):

@@ -4,9 +4,10 @@ from itertools import cycle, pairwise
 
 import pytest
 
-from bakeoff.audit.compare import compare, ignored, redo_bytes
+from bakeoff.audit.compare import compare, ignored
 from bakeoff.audit.record import Record
 from bakeoff.audit.setups import read_setup
+from bakeoff.stats.differences import redo_bytes
 from tests.audit.conftest import FORMATS, SERVERS, write
 
 NOTHING = Record([], [])
@@ -67,7 +68,7 @@ def test_a_server_with_redo_files_says_what_counts(start, tmp_path):
     setup = read_setup(write(tmp_path / "a", rows, "tabs"))
     without_status = read_setup(write(tmp_path / "b", {"variables": rows["variables"]}, "comma"))
     assert setup.variables["innodb_redo_log_capacity"] == "104857600"  # what the server shows
-    assert [redo_bytes(each) for each in (setup, without_status)] == [4 << 26, 4 << 26]
+    assert [redo_bytes(each.variables) for each in (setup, without_status)] == [4 << 26, 4 << 26]
     setup.options = {"innodb_log_file_size": "64M", "innodb_log_files_in_group": "4", "innodb_buffer_pool_size": "100M"}
     lines = [*ignored(setup)]
     assert any("innodb_buffer_pool_size=100M: the server has 134217728" in line for line in lines), lines

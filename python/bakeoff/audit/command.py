@@ -66,23 +66,15 @@ def _texts(setups: Sequence[Setup], record: Record, unseen: Sequence[str]) -> It
     yield Part("What these files do not show", [*unseen, *notes])
 
 
-def _print(parts: Sequence[Part]) -> None:
+def _print(parts: Sequence[Part], *, markdown: bool) -> None:
     for part in parts:
-        click.echo(f"\n{part.title}")
-        if part.rows:
+        click.echo(f"\n## {part.title}\n" if markdown else f"\n{part.title}")
+        if part.rows and not markdown:
             print_table(part.columns, part.rows)
-        for line in part.lines:
-            print_sentence(f"  {line}", indent=4)
-
-
-def _print_markdown(parts: Sequence[Part]) -> None:
-    click.echo("# Audit")
-    for part in parts:
-        click.echo(f"\n## {part.title}\n")
-        for row in [part.columns, ["---"] * len(part.columns), *part.rows] if part.rows else []:
+        for row in [part.columns, ["---"] * len(part.columns), *part.rows] if part.rows and markdown else []:
             click.echo(f"| {' | '.join(visible(cell).replace('|', '/') for cell in row)} |")
         for line in part.lines:
-            click.echo(f"- {visible(line)}")
+            click.echo(f"- {visible(line)}") if markdown else print_sentence(f"  {line}", indent=4)
 
 
 @command(
@@ -129,6 +121,5 @@ def audit(
     else:
         versions = [f"{each.name}: {each.version_text or 'version unknown'}" for each in setups]
         parts = [Part("Setups", versions), *_differing(setups, found), *texts]
-        show = _print if output is AuditFormat.TEXT else _print_markdown
-        show([part for part in parts if part.lines or part.rows])
+        _print([part for part in parts if part.lines or part.rows], markdown=output is AuditFormat.MARKDOWN)
     return ExitCode.DIFFERENCE if undeclared else ExitCode.DONE

@@ -11,10 +11,8 @@ from bakeoff.servers.options import Target, option_facts
 from bakeoff.servers.profile import ignored_options
 from bakeoff.servers.releases import parse_version, version_text
 from bakeoff.spec.server_name import stem
-from bakeoff.stats.differences import by_newest_name, same_value, unequal
+from bakeoff.stats.differences import REDO, by_newest_name, redo_bytes, same_value, unequal
 
-_REDO = ("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group")
-_REDO_DEFAULTS = ("104857600", "50331648", "2")
 _OFF = ("", "off", "0", "no", "none")  # as good as a variable that does not exist
 _TOPICS: list[dict[str, str]] = FACTS["topic"]
 BY_DEFAULT = "defaults"
@@ -55,11 +53,8 @@ def compare(
         values = [each.get(name) for each in facts]
         pairs = [*zip(setups, values, strict=True)]
         is_variable = re.fullmatch(r"[a-z][a-z0-9_.]*", name)
-        unknown = [
-            setup.name
-            for setup, value in pairs
-            if value is None and not (is_variable and (setup.is_whole or only_options))
-        ]
+        whole = {setup.name for setup in setups if is_variable and (setup.is_whole or only_options)}
+        unknown = [setup.name for setup, value in pairs if value is None and setup.name not in whole]
         if unknown and topic and is_variable:
             unseen.append(f"{name} of {', '.join(unknown)}")
         if (unknown and len({*values} - {None}) < 2) or _absent_is_off(name, values) or _near(values):
@@ -88,8 +83,8 @@ def facts_of(setup: Setup) -> dict[str, str]:
     """Return variables under their newest names, with what several of them say together, tables and machine."""
     found = by_newest_name(setup.variables)
     if not setup.options_only:
-        if size := redo_bytes(setup):
-            found = {name: value for name, value in found.items() if name not in _REDO} | {"redo log size": str(size)}
+        if size := redo_bytes(setup.variables):
+            found = {name: value for name, value in found.items() if name not in REDO} | {"redo log size": str(size)}
         has_tls = found.pop("have_ssl", "YES" if found.get("tls_version") else "NO" if "tls_version" in found else "")
         found.pop("have_openssl", None)
         found |= {"TLS": "offered" if has_tls == "YES" else "not offered"} if has_tls else {}
@@ -102,21 +97,6 @@ def facts_of(setup: Setup) -> dict[str, str]:
         found[f"tables: {part}"] = " and ".join(sorted({getattr(each, part) for each in setup.tables.values()}))
     found |= {f"table {name}": "; ".join(sorted(each.lines)) for name, each in setup.tables.items()}
     return found | {f"machine: {name}": value for name, value in setup.machine.items()}
-
-
-def redo_bytes(setup: Setup) -> int | None:
-    """Return the size of the redo log.
-
-    From MySQL 8.0.30 on the older options may set it, and innodb_redo_log_capacity goes on showing its default.
-    """
-    capacity, size, count = (setup.variables.get(name, "") for name in _REDO)
-    used = setup.status.get(f"{_REDO[0]}_resized", "0")
-    if used.isdecimal() and int(used):
-        return int(used)
-    by_files = size.isdecimal() and (not capacity or (capacity, size, count) != _REDO_DEFAULTS)
-    if capacity.isdecimal() and not (by_files and capacity == _REDO_DEFAULTS[0]):
-        return int(capacity)
-    return int(size) * int(count if count.isdecimal() else 1) if by_files else None
 
 
 def _apart(definitions: Sequence[str | None]) -> list[str | None]:
@@ -152,9 +132,9 @@ def ignored(setup: Setup) -> Iterator[str]:
     for name, value in setup.options.items():
         if (fact := option_facts().get(stem(name))) and fact.ignored_by(target):
             told.append(f"{name}={value} is ignored: {fact.reason}")
-    files = [f"{name}={setup.options[name]}" for name in _REDO[1:] if name in setup.options]
+    files = [f"{name}={setup.options[name]}" for name in REDO[1:] if name in setup.options]
     if files and target.mysql_from(8, 0, 30):
-        why = f"only their product counts: {redo_bytes(setup)} bytes in 32 files, whatever {_REDO[0]} shows"
-        why = f"ignored, because {_REDO[0]} is set" if _REDO[0] in setup.options else why
+        why = f"only their product counts: {redo_bytes(setup.variables)} bytes in 32 files, whatever {REDO[0]} shows"
+        why = f"ignored, because {REDO[0]} is set" if REDO[0] in setup.options else why
         told.append(f"{' and '.join(files)}: {why}")
     yield from (f"{setup.name}: {line}" for line in told)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -34,16 +34,11 @@ class Size:
         return f"{ratio} for {self.level} over {self.over} in {self.cell}, docs/record/{self.where}"
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """Sizes, the largest first, and the restart spreads of all comparisons (standard deviations of log ratios)."""
 
     sizes: list[Size]
     spreads: list[float]
-
-    @property
-    def spread(self) -> float | None:
-        return median(self.spreads) if self.spreads else None
 
 
 def read_record() -> Record:

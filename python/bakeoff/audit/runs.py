@@ -30,10 +30,13 @@ def ratios(setups: Sequence[Setup], record: Record) -> Iterator[str]:
                 runs = f"{len(later)} and {numbers.counted(len(earlier), 'run')}, {interval}"
                 yield f"{name}: {setup.name} over {setups[0].name} is {numbers.ratio_of(found.estimate)} ({runs})"
                 single |= min(len(later), len(earlier)) < 2
-    if single and record.spread is None:
+    if single and not record.spreads:
         yield "One run a cell shows no difference: docs/record does not yet say how far restarts spread."
-    elif single and record.spread:
-        least, of = percent_text(_NORMAL_95 * record.spread), numbers.counted(len(record.spreads), "comparison")
+    elif single:
+        least, of = (
+            percent_text(_NORMAL_95 * median(record.spreads)),
+            numbers.counted(len(record.spreads), "comparison"),
+        )
         spread = f"restarts spread that far (95%, median of {of} in docs/record)"
         yield f"One run a cell shows no difference below {least}: {spread}."
 

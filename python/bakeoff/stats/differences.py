@@ -104,6 +104,8 @@ _VARIABLES = tomllib.loads(Path(__file__).with_name("variables.toml").read_text(
 _ALIASES: dict[str, str] = _VARIABLES["aliases"]
 _DERIVED: dict[str, str] = _VARIABLES["derived"]
 _IDENTITY = re.compile("|".join(_VARIABLES["identity"]))
+REDO = ("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group")
+_REDO_DEFAULTS = ("104857600", "50331648", "2")
 _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 
 
@@ -214,18 +216,22 @@ def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -
     names: set[str] = set()
     if all(same_value(each.get("log_bin"), "OFF") for each in (baseline, contender)):
         names |= {"binlog_format", "binlog_row_image", "sync_binlog"}
-    size = _redo_bytes(baseline)
-    if size is not None and size == _redo_bytes(contender):
-        names |= {"innodb_log_file_size", "innodb_log_files_in_group", "innodb_redo_log_capacity"}
+    size = redo_bytes(baseline)
+    if size is not None and size == redo_bytes(contender):
+        names |= {*REDO}
     return frozenset(names)
 
 
-def _redo_bytes(variables: Mapping[str, str]) -> int | None:
+def redo_bytes(variables: Mapping[str, str]) -> int | None:
+    """Return the size of the redo log.
+
+    From MySQL 8.0.30 on the older options may set it, and innodb_redo_log_capacity goes on showing its default.
+    """
+    capacity, size, count = shown = tuple(variables.get(name, "") for name in REDO)
+    by_files = not capacity or (size and capacity == _REDO_DEFAULTS[0] and shown != _REDO_DEFAULTS)
     try:
-        if "innodb_redo_log_capacity" in variables:
-            return int(variables["innodb_redo_log_capacity"])
-        return int(variables["innodb_log_file_size"]) * int(variables.get("innodb_log_files_in_group", "1"))
-    except (KeyError, ValueError):
+        return int(size) * int(count or "1") if by_files else int(capacity)
+    except ValueError:
         return None
 
 

@@ -1,0 +1,90 @@
+"""Sizes come from the record's data files, and are absent without them."""
+
+import json
+import math
+import re
+
+import pytest
+from slices import epoch_of, slice_row
+
+from bakeoff.audit import record
+from bakeoff.plan.factorial import arm_names
+from bakeoff.spec import Arm, Study, Workload, parse_server
+from bakeoff.spec.study import Design, Factor, Part
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop
+from tests.audit.conftest import write
+
+TLS = ("tls", ("disabled", "required"))
+HASH = ("option.innodb_adaptive_hash_index", ("ON", "OFF"))
+
+
+def keep(folder, factors, rates):
+    """Keep study and analysis of a run over eight epochs, in which an arm's throughput is its rate."""
+    names = arm_names(len(rates))
+    study = Study(
+        title="t",
+        arms=tuple(Arm(name=name, label=name, server=parse_server("mysql:8.0")) for name in names),
+        workloads=(Workload(script="oltp_point_select"),),
+        design=Design(
+            factors=tuple(Factor(name=name, parts=(Part.CLIENT,), levels=levels) for name, levels in factors),
+            levels=dict(zip(names, rates, strict=True)),
+        ),
+    )
+    history = []
+    for epoch in range(8):
+        turns = [*zip(names, rates.values(), strict=True)]
+        rows = [
+            slice_row(arm, block, at, events=round(20_000 * rate * (1 + 0.01 * math.sin(7 * epoch + 3 * ord(arm)))))
+            for block in range(4)
+            for at, (arm, rate) in enumerate([*turns, *reversed(turns)])
+        ]
+        history.append(epoch_of(rows, epoch=epoch))
+    folder.mkdir(parents=True)
+    folder.joinpath("study.json").write_text(study.model_dump_json())
+    folder.joinpath("analysis.json").write_text(analyse(history, study, ended=Stop.BUDGET).model_dump_json())
+
+
+@pytest.fixture
+def audited(inside, tmp_path, monkeypatch):
+    """`audited(fmt)`: what an audit prints of two setups that differ in TLS, with the record in `tmp_path`."""
+    monkeypatch.setattr(record, "FOLDERS", (tmp_path / "record",))
+    monkeypatch.chdir(tmp_path)
+    for name, tls in (("a", "YES"), ("b", "DISABLED")):
+        write(tmp_path / name, {"variables": [("have_ssl", tls), ("version", "8.0.31"), ("wait_timeout", "1")]}, "tabs")
+        tmp_path.joinpath(name, "r.log").write_text(
+            "sysbench 1.1.0\nNumber of threads: 1\n    transactions:                        9   (3.00 per sec.)\n"
+        )
+    return lambda form: inside("audit", "a", "b", "--format", form).out
+
+
+def test_a_size_is_that_of_the_record_with_its_cell_and_place(audited, tmp_path):
+    keep(tmp_path / "record" / "tls", [TLS], {("disabled",): 1.0, ("required",): 0.9})
+    (found,) = json.loads(audited("json"))["differences"][0]["sizes"]
+    assert (found["level"], found["over"], found["where"]) == ("required", "disabled", "tls")
+    assert found["estimate"]["interval"]["low"] < math.log(0.9) < found["estimate"]["interval"]["high"]
+    text = audited("text")
+    place = "for required over disabled in oltp_point_select/4, docs/record/tls"
+    assert re.search(rf"0\.\d+× \(0\.\d+ to 0\.\d+\) {place}", text), text
+    assert "One run a cell shows no difference below" in text
+
+
+def test_of_several_factors_the_main_effect_is_the_size(audited, tmp_path):
+    rates = {
+        (tls, ahi): (0.9 if tls == "required" else 1) * (0.8 if ahi == "OFF" else 1)
+        for tls in TLS[1]
+        for ahi in HASH[1]
+    }
+    keep(tmp_path / "record" / "both", [TLS, HASH], rates)
+    (found,) = json.loads(audited("json"))["differences"][0]["sizes"]
+    assert found["factor"] == "tls"
+    assert found["estimate"]["mean"] == pytest.approx(math.log(0.9), abs=0.01)
+
+
+@pytest.mark.parametrize("damage", [None, "study.json", "analysis.json"])
+def test_without_a_record_that_can_be_read_sizes_are_absent(audited, tmp_path, damage):
+    if damage:
+        keep(tmp_path / "record" / "tls", [TLS], {("disabled",): 1.0, ("required",): 0.9})
+        tmp_path.joinpath("record", "tls", damage).write_text("{}")
+    assert json.loads(audited("json"))["differences"][0]["sizes"] == []
+    assert "docs/record does not yet say how far restarts spread" in audited("text")
