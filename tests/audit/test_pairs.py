@@ -1,5 +1,6 @@
 """Pairs of dumps of real servers: every planted difference is found, and equal setups are called equal."""
 
+import json
 from itertools import cycle, pairwise
 
 import pytest
@@ -73,3 +74,16 @@ def test_a_server_with_redo_files_says_what_counts(start, tmp_path):
     lines = [*ignored(setup)]
     assert any("innodb_buffer_pool_size=100M: the server has 134217728" in line for line in lines), lines
     assert any("innodb_log_files_in_group=4: only their product counts" in line for line in lines), lines
+
+
+def test_the_drafted_study_runs(shell, dumps, tmp_path):
+    made = dumps("mysql:8.0.15")
+    pair = made.base, made.planted["innodb_adaptive_hash_index"][0]
+    folders = [write(tmp_path / str(at), dump, "tabs") for at, dump in enumerate(pair)]
+    ran = shell.run("audit", *folders, "-o", str(tmp_path / "settle.yaml"))
+    assert ran.code == 1, ran
+    short = ("--scale", "demo", "--budget", "30s", "--no-verdict", "--no-explain", "--format", "json", "--quiet")
+    ran = shell.run("run", str(tmp_path / "settle.yaml"), *short)
+    assert ran.code == 0, ran
+    cells = {f"{workload}/{threads}" for workload in ("oltp_point_select", "oltp_read_only") for threads in (1, 4)}
+    assert {each["cell"] for each in json.loads(ran.out)["comparisons"]} == cells

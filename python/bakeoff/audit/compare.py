@@ -67,20 +67,14 @@ def compare(
         sizes = tuple(size for size in record.sizes if size.factor == factor)
         found.append(Difference(name, shown, rank, topic.get("why", ""), factor, by_default, declares, sizes))
     found.sort(key=lambda each: (len(_TOPICS) if each.rank is None else each.rank, each.setting))
-    seen = [{*each, *_shown_by_runs(setup)} for setup, each in zip(setups, facts, strict=True)]
     for lacking in FACTS["unseen"]:
-        if not all(any(re.fullmatch(lacking["shown_by"], name) for name in names) for names in seen):
+        if not all(any(re.fullmatch(lacking["shown_by"], name) for name in each) for each in facts):
             unseen.append(lacking["text"])
     return found, unseen
 
 
-def _shown_by_runs(setup: Setup) -> list[str]:
-    series = ["series"] if all(run.series for run in setup.runs) else []
-    return ["runs", *series] if setup.runs else ["series"]  # without runs, only they are missed
-
-
 def facts_of(setup: Setup) -> dict[str, str]:
-    """Return variables under their newest names, with what several of them say together, tables and machine."""
+    """Return variables under their newest names, what several of them say together, and all else that is known."""
     found = by_newest_name(setup.variables)
     if not setup.options_only:
         if size := redo_bytes(setup.variables):
@@ -96,6 +90,8 @@ def facts_of(setup: Setup) -> dict[str, str]:
     for part in ("engine", "collation", "options", "partitions") if setup.tables else ():
         found[f"tables: {part}"] = " and ".join(sorted({getattr(each, part) for each in setup.tables.values()}))
     found |= {f"table {name}": "; ".join(sorted(each.lines)) for name, each in setup.tables.items()}
+    found |= {"runs": "logged"} if setup.runs else {}
+    found |= {"series": "logged"} if all(run.series for run in setup.runs) else {}
     return found | {f"machine: {name}": value for name, value in setup.machine.items()}
 
 
@@ -107,7 +103,7 @@ def _apart(definitions: Sequence[str | None]) -> list[str | None]:
 
 
 def _absent_is_off(name: str, values: Sequence[str | None]) -> bool:
-    neutral = (*_OFF, *(option_facts()[name].neutral if name in option_facts() else ()))
+    neutral = (*_OFF, *option_facts().get(name, {}).get("neutral", ()))
     return None in values and all(value is None or value.lower() in neutral for value in values)
 
 
@@ -130,8 +126,8 @@ def ignored(setup: Setup) -> Iterator[str]:
     target = Target(version_text(setup.version), setup.family, setup.version)
     told = ignored_options(setup.options, setup.variables)
     for name, value in setup.options.items():
-        if (fact := option_facts().get(stem(name))) and fact.ignored_by(target):
-            told.append(f"{name}={value} is ignored: {fact.reason}")
+        if (fact := option_facts().get(stem(name))) and target.ignores(fact):
+            told.append(f"{name}={value} is ignored: {fact['reason']}")
     files = [f"{name}={setup.options[name]}" for name in REDO[1:] if name in setup.options]
     if files and target.mysql_from(8, 0, 30):
         why = f"only their product counts: {redo_bytes(setup.variables)} bytes in 32 files, whatever {REDO[0]} shows"

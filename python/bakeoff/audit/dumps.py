@@ -22,7 +22,6 @@ _RECORD = re.compile(rf"^ *{_HEADER}: ({_NAME})\n *(?:variable_)?value: ?(.*)$",
 _CREATE = re.compile(
     r"CREATE TABLE (?:IF NOT EXISTS )?(`(?:[^`]|``)+`|\w+) ?\(\n(.*?)\n\)([^;|\n]*(?:\n/\*!.*?\*/)?)", re.DOTALL
 )
-_MACHINE_TITLE, _SERVER_TITLE = ("# Percona Toolkit System Summary", "# Percona Toolkit MySQL Summary")
 
 
 class Damaged(ValueError):
@@ -136,12 +135,13 @@ def _as_newest(line: str, collation: str) -> str:
 
 def summary(text: str) -> tuple[dict[str, str], dict[str, str]] | None:
     """Read pt-summary or pt-mysql-summary as (machine, variables); None if the text is neither."""
-    if not text.lstrip().startswith((_MACHINE_TITLE, _SERVER_TITLE)):
+    title = re.match(r"\s*# Percona Toolkit (System|MySQL) Summary", text)
+    if title is None:
         return None
     if "# The End #" not in text:
         raise Damaged("a summary that was cut: its end is missing")
     pairs = [(label.strip(), value.strip()) for label, value in re.findall(r"^ *([^|\n]+?) \| ?(.*\S)", text, re.M)]
-    if text.lstrip().startswith(_MACHINE_TITLE):
+    if title[1] == "System":
         named = FACTS["pt_summary"]
         huge = re.findall(r"^(Transparent huge pages) are (.*?)\.?$", text, re.MULTILINE)
         return dict([*((named[label], value) for label, value in pairs if label in named), *huge]), {}

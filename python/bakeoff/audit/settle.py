@@ -2,21 +2,18 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 from bakeoff.audit.compare import Difference, facts_of
 from bakeoff.audit.dumps import FACTS
 from bakeoff.audit.setups import WORKLOADS, Setup
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Catalog, Entry
 from bakeoff.servers.options import Target, translate
 from bakeoff.servers.profile import check_collations
-from bakeoff.servers.releases import version_text
 from bakeoff.spec import Data
 from bakeoff.spec.factors import CHARSETS, DEFAULT, charset_of
-from bakeoff.spec.server_name import parse_server
 
 _WORDS: dict[str, Any] = FACTS["settle"]
 _FACTORS_MAX = 4  # besides the server: 32 combinations
@@ -27,8 +24,7 @@ _MINUTES = 3  # for an arm in a cell
 
 def draft_study(setups: Sequence[Setup], found: Sequence[Difference]) -> str:
     """Return a study file; SpecError if the setups give nothing to vary."""
-    entries = {f"{entry.flavour}:{entry.version}": entry for entry in map(_nearest, setups)}
-    targets = {name: Target(entry.name, entry.family, entry.numbers) for name, entry in entries.items()}
+    targets = dict(map(_server, setups))
     names = " and ".join(setup.name for setup in setups)
     document: dict[str, Any] = {
         "title": f"settle {names}"[:80],
@@ -51,6 +47,7 @@ def draft_study(setups: Sequence[Setup], found: Sequence[Difference]) -> str:
         "workloads": workloads or ["oltp_point_select", "oltp_read_only"],
         "threads": threads or [1, 4],
         "precision": "2%",
+        "scales": {"demo": _WORDS["demo"]},
     }
     cells = len(document["workloads"]) * len(document["threads"])
     document["budget"] = f"{max(30, _MINUTES * cells * len(targets) * math.prod(map(len, factors.values())))}m"
@@ -60,13 +57,12 @@ def draft_study(setups: Sequence[Setup], found: Sequence[Difference]) -> str:
     return "\n".join([*lines, *(f"{key}: {json.dumps(value)}" for key, value in document.items() if value)]) + "\n"
 
 
-def _nearest(setup: Setup) -> Entry:
+def _server(setup: Setup) -> tuple[str, Target]:
+    """Return the published version, or MySQL 8.0 if only a my.cnf is known, and what is known of its options."""
     flavour = "percona" if "percona" in setup.version_text.lower() else setup.family
-    version, catalog = setup.version, Catalog.load()
-    with suppress(SpecError):
-        return catalog.resolve(parse_server(f"{flavour}:{version_text(version)}" if version else flavour))
-    family = [entry for entry in catalog.entries if entry.family == setup.family]
-    return min(family, key=lambda entry: [abs(a - b) for a, b in zip(entry.numbers, (*version, 0, 0, 0), strict=False)])
+    number = re.match(r"[\d.]+(-\d+)?" if flavour == "percona" else r"[\d.]+", setup.version_text)
+    name = f"{flavour}:{number[0].rstrip('.') if number else '8.0'}"
+    return name, Target(name, setup.family, setup.version or (8, 0))
 
 
 def _add_factor(document: dict[str, Any], difference: Difference, targets: dict[str, Target]) -> None:
