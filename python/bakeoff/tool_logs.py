@@ -11,19 +11,15 @@ _COUNTER_S = 10  # between the lines of HammerDB's transaction counter
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One run; what the log does not say is None or empty.
-
-    `rate` is events per second, or new orders per minute for HammerDB; `busy_share` is the share of its threads' time
-    that sysbench spent in events; `series` has seconds and the rate there.
-    """
+    """One run; what the log does not say is None or empty."""
 
     tool: str
     threads: int | None
-    rate: float
+    rate: float  # events per second; new orders per minute for HammerDB
     server: str = ""
     p95_ms: float | None = None
-    busy_share: float | None = None
-    series: tuple[tuple[float, float], ...] = ()
+    busy_share: float | None = None  # of its threads' time, what sysbench spent in events
+    series: tuple[tuple[float, float], ...] = ()  # seconds, and the rate there
     workload: str = ""
     file: str = ""
 

@@ -84,8 +84,7 @@ def test_other_texts_are_no_dump(text):
 def test_create_table_is_read_from_every_format(text):
     (found,) = tables(text).values()
     assert (found.engine, found.collation) == ("InnoDB", "latin1_swedish_ci")
-    assert found.options == "KEY_BLOCK_SIZE=8 ROW_FORMAT=COMPRESSED"
-    assert found.partitions == "PARTITION BY HASH (`id`) PARTITIONS 2"
+    assert found.options == "KEY_BLOCK_SIZE=8 ROW_FORMAT=COMPRESSED PARTITION BY HASH (`id`) PARTITIONS 2"
     assert found.lines == {"`id` int NOT NULL DEFAULT 0", "`c` char(9) COLLATE latin1_bin NOT NULL", "KEY `c` (`c`)"}
 
 

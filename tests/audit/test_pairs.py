@@ -9,7 +9,7 @@ from bakeoff.audit.compare import compare, ignored
 from bakeoff.audit.record import Record
 from bakeoff.audit.setups import read_setup
 from bakeoff.stats.differences import redo_bytes
-from tests.audit.conftest import FORMATS, SERVERS, write
+from tests.audit.conftest import FORMATS, SERVERS, dump_of, write
 
 NOTHING = Record([], [])
 pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
@@ -87,3 +87,19 @@ def test_the_drafted_study_runs(shell, dumps, tmp_path):
     assert ran.code == 0, ran
     cells = {f"{workload}/{threads}" for workload in ("oltp_point_select", "oltp_read_only") for threads in (1, 4)}
     assert {each["cell"] for each in json.loads(ran.out)["comparisons"]} == cells
+
+
+def test_a_running_server_is_read_with_the_tables_of_its_database(start, inside, tmp_path):
+    server = start("mysql:8.0.15", "running")
+    server.query("CREATE DATABASE d")
+    server.query("CREATE TABLE d.t (id INT PRIMARY KEY) DEFAULT CHARSET=latin1")
+    folder = tmp_path / "dumped"
+    write(folder, dump_of(server), "tabs")
+    created = server.query("SHOW CREATE TABLE d.t")[0][1]
+    folder.joinpath("t.sql").write_text(created.replace("latin1", "utf8mb4 COLLATE=utf8mb4_bin"))
+    ran = inside(
+        "audit", f"mysql://root@localhost/d?socket={server.address()['socket']}", str(folder), "--format", "json"
+    )
+    assert json.loads(ran.out)["undeclared"] == ["tables: collation"]
+    (found,) = (each for each in json.loads(ran.out)["differences"] if each["setting"] == "tables: collation")
+    assert found["values"] == ["latin1_swedish_ci", "utf8mb4_bin"]

@@ -87,7 +87,7 @@ def facts_of(setup: Setup) -> dict[str, str]:
         found.pop("query_cache_size", None)
     if protocol := setup.status.get("ssl_version"):
         found["TLS protocol"] = protocol
-    for part in ("engine", "collation", "options", "partitions") if setup.tables else ():
+    for part in ("engine", "collation", "options") if setup.tables else ():
         found[f"tables: {part}"] = " and ".join(sorted({getattr(each, part) for each in setup.tables.values()}))
     found |= {f"table {name}": "; ".join(sorted(each.lines)) for name, each in setup.tables.items()}
     found |= {"runs": "logged"} if setup.runs else {}

@@ -91,7 +91,6 @@ class Table:
     engine: str
     collation: str
     options: str
-    partitions: str
     lines: frozenset[str]
 
 
@@ -114,8 +113,7 @@ def _table(body: str, after: str) -> Table:
     return Table(
         engine,
         collation,
-        " ".join(f"{name}={value}" for name, value in sorted(options.items())),
-        re.sub(r"/\*!\d+|\*/|\s+", " ", partitions).strip(),
+        re.sub(r"(/\*!\d+|\*/|\s)+", " ", " ".join([*sorted(map("=".join, options.items())), partitions])).strip(),
         frozenset(_as_newest(line.strip().rstrip(","), collation) for line in body.split("\n")),
     )
 

@@ -37,8 +37,7 @@ def ratios(setups: Sequence[Setup], record: Record) -> Iterator[str]:
             percent_text(_NORMAL_95 * median(record.spreads)),
             numbers.counted(len(record.spreads), "comparison"),
         )
-        spread = f"restarts spread that far (95%, median of {of} in docs/record)"
-        yield f"One run a cell shows no difference below {least}: {spread}."
+        yield f"One run a cell shows no difference below {least}: restarts spread so far ({of} in docs/record)."
 
 
 def _by_cell(setup: Setup) -> dict[str, list[float]]:

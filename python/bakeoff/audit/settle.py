@@ -49,8 +49,8 @@ def draft_study(setups: Sequence[Setup], found: Sequence[Difference]) -> str:
         "precision": "2%",
         "scales": {"demo": _WORDS["demo"]},
     }
-    cells = len(document["workloads"]) * len(document["threads"])
-    document["budget"] = f"{max(30, _MINUTES * cells * len(targets) * math.prod(map(len, factors.values())))}m"
+    sizes = map(len, [targets, document["workloads"], document["threads"], *factors.values()])
+    document["budget"] = f"{max(30, _MINUTES * math.prod(sizes))}m"
     lines = [f"# {setup.name}: {setup.version_text or 'version unknown'}" for setup in setups]
     if left_out := [each.setting for each in found if each.counts and each.factor not in factors]:
         lines.append(f"# Not varied: {', '.join(left_out)}.")

@@ -162,13 +162,9 @@ def _read_cnf(setup: Setup, text: str, shown: str) -> None:
 def as_variables(options: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Turn options of a my.cnf into the variables that they set, in the words of SHOW VARIABLES."""
     for name, value in options.items():
-        variable = variable_of(name)
-        if is_negated(name):
-            yield variable, "OFF"
-        elif re.fullmatch(r"\d{1,15}[kmgtKMGT]", value):
-            yield variable, str(parse_bytes(value))
-        else:
-            yield variable, "ON" if not value or variable == "log_bin" else value
+        variable, is_size = variable_of(name), re.fullmatch(r"\d{1,15}[kmgtKMGT]", value)
+        on = "ON" if not value or variable == "log_bin" else value
+        yield variable, "OFF" if is_negated(name) else str(parse_bytes(value)) if is_size else on
 
 
 def _running(url: str) -> Setup:
