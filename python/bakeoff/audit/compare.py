@@ -129,7 +129,7 @@ def ignored(setup: Setup) -> Iterator[str]:
         if (fact := option_facts().get(stem(name))) and target.ignores(fact):
             told.append(f"{name}={value} is ignored: {fact['reason']}")
     files = [f"{name}={setup.options[name]}" for name in REDO[1:] if name in setup.options]
-    if files and target.mysql_from(8, 0, 30):
+    if files and REDO[0] in setup.variables:
         why = f"only their product counts: {redo_bytes(setup.variables)} bytes in 32 files, whatever {REDO[0]} shows"
         why = f"ignored, because {REDO[0]} is set" if REDO[0] in setup.options else why
         told.append(f"{' and '.join(files)}: {why}")
