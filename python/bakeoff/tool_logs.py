@@ -18,6 +18,7 @@ class LoggedRun:
     rate: float  # events per second; new orders per minute for HammerDB
     server: str = ""
     p95_ms: float | None = None
+    seconds: int | None = None
     busy_share: float | None = None  # of its threads' time, what sysbench spent in events
     series: tuple[tuple[float, float], ...] = ()  # seconds, and the rate there
     workload: str = ""
@@ -47,23 +48,24 @@ def sysbench_runs(text: str) -> Iterator[LoggedRun]:
             int(threads) if threads else None,
             rate,
             p95_ms=first(rf"^\s*(?:95th percentile:|approx\. +95 percentile:) +{NUMBER}(?:ms)?\s*$"),
+            seconds=round(seconds) if seconds else None,
             busy_share=busy_ms / 1000 / seconds / threads if busy_ms and seconds and threads else None,
             series=tuple((float(second), float(tps)) for second, tps in _REPORT.findall(run)),
         )
 
 
 def hammerdb_runs(text: str) -> Iterator[LoggedRun]:
-    users, series = None, list[tuple[float, float]]()
+    users, seconds, series = None, None, list[tuple[float, float]]()
     for line in text.splitlines():
         if found := re.search(r"(\d+) Active Virtual Users configured", line):
             users = int(found[1])
-        elif re.search(r"Rampup complete|Timing test period of", line):
-            series = []
+        elif found := re.search(r"Timing test period of (\d+) in minutes", line):
+            seconds, series = 60 * int(found[1]), []  # without the ramp-up
         elif found := re.match(r"(\d+) \w+ tpm\b", line):
             series.append((_COUNTER_S * (len(series) + 1.0), float(found[1])))
         done = re.search(r"System achieved (\d+) NOPM from \d+ (.+?) TPM", line)
         other = re.search(r"System achieved \d+ (.+?) TPM at (\d+) NOPM", line)  # Oracle of older versions
         if done or other:
             nopm, server = (done[1], done[2]) if done else (other[2], other[1]) if other else ("", "")
-            yield LoggedRun("HammerDB", users, float(nopm), server, series=tuple(series), workload="TPROC-C")
+            yield LoggedRun("HammerDB", users, float(nopm), server, None, seconds, None, tuple(series), "TPROC-C")
             series = []

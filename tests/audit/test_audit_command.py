@@ -135,6 +135,13 @@ def test_single_runs_have_no_interval_and_repeated_ones_do(inside, make):
     assert "One run a cell" not in repeated
 
 
+def test_other_threads_and_another_length_are_differences(inside, make):
+    make("a", x__log=log(100, [100] * 60)), make("b", x__log=log(100, [100] * 90, threads=8))
+    found = json.loads(inside("audit", "a", "b", "--format", "json").out)
+    values = {each["setting"]: each["values"] for each in found["differences"]}
+    assert values == {"runs: seconds": ["60", "90"], "runs: threads": ["2", "8"]}
+
+
 def test_hammerdb_logs_are_read(inside, make):
     text = "Vuser 1:2 Active Virtual Users configured\nVuser 1:System achieved {} NOPM from 46113 MySQL TPM\n"
     make("a", one__log=text.format(20000)), make("b", one__log=text.format(25000))

@@ -90,7 +90,8 @@ def facts_of(setup: Setup) -> dict[str, str]:
     for part in ("engine", "collation", "options") if setup.tables else ():
         found[f"tables: {part}"] = " and ".join(sorted({getattr(each, part) for each in setup.tables.values()}))
     found |= {f"table {name}": "; ".join(sorted(each.lines)) for name, each in setup.tables.items()}
-    found |= {"runs": "logged"} if setup.runs else {}
+    for part in ("tool", "workload", "threads", "seconds") if setup.runs else ():
+        found[f"runs: {part}"] = " and ".join(sorted({str(getattr(run, part)) for run in setup.runs}))
     found |= {"series": "logged"} if all(run.series for run in setup.runs) else {}
     return found | {f"machine: {name}": value for name, value in setup.machine.items()}
 
