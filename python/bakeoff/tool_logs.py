@@ -37,17 +37,17 @@ def sysbench_runs(text: str) -> Iterator[LoggedRun]:
             return next(iter(all_numbers(pattern, run)), None)
 
         heading = re.match(r"sysbench (\d[\w.]*)", run)
-        rate = first(rf"^\s*transactions: +\d+ +\({NUMBER} per sec\.\)")
-        rate = rate or first(rf"^\s*events(?:/s \(eps\)| per second): +{NUMBER}")
+        rate = heading and first(rf"^ *transactions: +\d+ +\({NUMBER} per sec\.\)")
+        rate = rate or first(rf"^ *events(?:/s \(eps\)| per second): +{NUMBER}")
         if not heading or not rate:
             continue
-        threads, seconds = first(r"^Number of threads: (\d+)"), first(rf"^\s*(?:total time|time elapsed): +{NUMBER}s")
-        busy_ms = first(rf"^\s*sum: +{NUMBER}")
+        threads, seconds = first(r"^Number of threads: (\d+)"), first(rf"^ *(?:total time|time elapsed): +{NUMBER}s")
+        busy_ms = first(rf"^ *sum: +{NUMBER}")
         yield LoggedRun(
             f"sysbench {heading[1]}",
             int(threads) if threads else None,
             rate,
-            p95_ms=first(rf"^\s*(?:95th percentile:|approx\. +95 percentile:) +{NUMBER}(?:ms)?\s*$"),
+            p95_ms=first(rf"^ *(?:95th percentile:|approx\. +95 percentile:) +{NUMBER}(?:ms)? *$"),
             seconds=round(seconds) if seconds else None,
             busy_share=busy_ms / 1000 / seconds / threads if busy_ms and seconds and threads else None,
             series=tuple((float(second), float(tps)) for second, tps in _REPORT.findall(run)),
@@ -56,7 +56,7 @@ def sysbench_runs(text: str) -> Iterator[LoggedRun]:
 
 def hammerdb_runs(text: str) -> Iterator[LoggedRun]:
     users, seconds, series = None, None, list[tuple[float, float]]()
-    for line in text.splitlines():
+    for line in text.splitlines() if "NOPM" in text else ():
         if found := re.search(r"(\d+) Active Virtual Users configured", line):
             users = int(found[1])
         elif found := re.search(r"Timing test period of (\d+) in minutes", line):

@@ -162,9 +162,11 @@ def test_every_bad_file_is_one_line_and_is_not_used(inside, make, tmp_path):
     os.mkfifo(folder / "pipe")
     with folder.joinpath("huge.txt").open("wb") as file:
         file.truncate(65 << 20)
-    for form in ("tabular", "vertical", "json_object"):
-        text = FORMATS[form]([("version", "8.0.31"), ("wait_timeout", "1")])
-        folder.joinpath(f"cut-{form}.txt").write_text(text[: text.rindex("wait_timeout") + 14])
+    for form in ("tabular", "vertical", "json_object", "json_lines", "comma"):
+        text = FORMATS[form]([("version", "8.0.31"), ("wait_timeout", "12345")])
+        folder.joinpath(f"cut-{form}.txt").write_text(text[: text.rindex("wait_timeout") + 16])
+    tabs = FORMATS["tabs"]([("version", "8.0.31"), ("wait_timeout", "12345")])
+    folder.joinpath("cut-tabs.txt").write_text(tabs[: tabs.rindex("wait_timeout") + 6])
     ran = inside("audit", "a", "b", "--format", "json")
     assert ran.code == 0, ran
     lines = json.loads(ran.out)["texts"]["Not read"]
@@ -194,6 +196,16 @@ def test_bad_arguments_are_one_line(inside, make, tmp_path, arguments, said):
     ran = inside("audit", *arguments)
     assert ran.code in (2, 3), ran
     assert said in ran.complaint
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "text",
+    ["a" + "\n" * 2_000_000, "| Variable_name | Value |\n| a  |" + " " * 2_000_000, "sysbench 1\n" + " \n" * 1_000_000],
+)
+def test_a_file_of_blanks_does_not_take_long(inside, make, text):
+    make("a"), make("b", blanks__txt=text)
+    assert "b: blanks.txt: " in inside("audit", "a", "b").out
 
 
 def test_a_dump_of_another_version_in_a_folder_is_not_used(inside, make, tmp_path):

@@ -16,7 +16,7 @@ FACTS: dict[str, Any] = tomllib.loads(files("bakeoff.audit").joinpath("facts.tom
 _HEADER = "variable_name"
 _ALWAYS = {"version", "uptime", "max_connections", "innodb_buffer_pool_size"}  # a list without a header has one of them
 _NAME = r"[A-Za-z_][\w.]*"
-_ROW = re.compile(rf"^\| ({_NAME}) +\|(?: (.*?))? *\|$", re.MULTILINE)
+_ROW = re.compile(rf"^\| ({_NAME}) +\|(.*)\|$", re.MULTILINE)
 _AFTER_TABLE = re.compile(r"\+-|mysql>|MariaDB \[|\d+ rows in set|Query OK|\(")
 _RECORD = re.compile(rf"^ *{_HEADER}: ({_NAME})\n *(?:variable_)?value: ?(.*)$", re.MULTILINE | re.IGNORECASE)
 _CREATE = re.compile(
@@ -36,27 +36,26 @@ def named_values(text: str) -> dict[str, str]:
     elif headed and (rows := _ROW.findall(text)):
         if not _AFTER_TABLE.match(last):
             raise Damaged("a table that was cut: its last border is missing")
-        found = dict(rows)
+        found = {name: value.strip() for name, value in rows}
     elif headed and (records := _RECORD.findall(text)):
         if re.match(rf"\*|\s*{_HEADER}:", last, re.IGNORECASE):
             raise Damaged("a dump that was cut: its last record has no value")
         found = dict(records)
     else:
-        found = dict(_rows(text.splitlines()))
-        if found and headed and not re.search(r"[\t,;]", last):
+        found = dict(_rows(text))
+        if found and headed and (not re.search(r"[\t,;]", last) or last.count('"') % 2):
             raise Damaged("a dump that was cut: its last line has no value")
     is_dump = headed or _ALWAYS & {name.lower() for name in found}
     return {name: value for name, value in found.items() if name.lower() != _HEADER} if is_dump else {}
 
 
-def _rows(lines: list[str]) -> Iterator[tuple[str, str]]:
+def _rows(text: str) -> list[tuple[str, str]]:
     """Read lines with tabs, among which may be others, or CSV."""
-    pairs = [line.split("\t") for line in lines if re.match(rf"{_NAME}\t[^\t]*$", line)]
-    for mark in ",;" if not pairs else "":
-        rows = [row for row in csv.reader(lines, delimiter=mark) if row]
-        if all(len(row) == 2 and re.fullmatch(_NAME, row[0]) for row in rows):
-            pairs = rows
-    yield from ((name, value) for name, value in pairs)
+    pairs = re.findall(rf"^({_NAME})\t([^\t\n]*)$", text, re.MULTILINE)
+    mark = re.match(rf'"?{_NAME}"?([,;])', text.lstrip())
+    rows = [row for row in csv.reader(text.splitlines(), delimiter=mark[1]) if row] if mark and not pairs else []
+    is_csv = all(len(row) == 2 and re.fullmatch(_NAME, row[0]) for row in rows)
+    return [(row[0], row[1]) for row in rows] if rows and is_csv else pairs
 
 
 def _json(text: str) -> Iterator[tuple[str, str]]:
@@ -138,7 +137,7 @@ def summary(text: str) -> tuple[dict[str, str], dict[str, str]] | None:
         return None
     if "# The End #" not in text:
         raise Damaged("a summary that was cut: its end is missing")
-    pairs = [(label.strip(), value.strip()) for label, value in re.findall(r"^ *([^|\n]+?) \| ?(.*\S)", text, re.M)]
+    pairs = [(label.strip(), value.strip()) for label, value in re.findall(r"^([^|\n]+?) \|(.*\S)", text, re.M)]
     if title[1] == "System":
         named = FACTS["pt_summary"]
         huge = re.findall(r"^(Transparent huge pages) are (.*?)\.?$", text, re.MULTILINE)

@@ -33,10 +33,8 @@ def ratios(setups: Sequence[Setup], record: Record) -> Iterator[str]:
     if single and not record.spreads:
         yield "One run a cell shows no difference: docs/record does not yet say how far restarts spread."
     elif single:
-        least, of = (
-            percent_text(_NORMAL_95 * median(record.spreads)),
-            numbers.counted(len(record.spreads), "comparison"),
-        )
+        least = percent_text(_NORMAL_95 * median(record.spreads))
+        of = numbers.counted(len(record.spreads), "comparison")
         yield f"One run a cell shows no difference below {least}: restarts spread so far ({of} in docs/record)."
 
 

@@ -22,7 +22,7 @@ _BYTES_MAX = 64 * 2**20
 _FILES_MAX = 1000
 _TABLES_MAX = 200  # of a running server
 _GROUP = re.compile(r"(?:mysqld|mariadbd?|server|client-server|galera)(?:-(\d+(?:\.\d+)?))?")
-_HAS_GROUP = re.compile(rf"^\s*\[{_GROUP.pattern}\]", re.MULTILINE)
+_HAS_GROUP = re.compile(rf"^ *\[{_GROUP.pattern}\]", re.MULTILINE)
 WORKLOADS = sorted(each.name[:-4] for each in files("bakeoff.workloads").iterdir() if each.name.endswith(".lua"))
 
 
