@@ -25,32 +25,32 @@ _MINUTES = 3  # for an arm in a cell
 def draft_study(setups: Sequence[Setup], found: Sequence[Difference]) -> str:
     """Return a study file; SpecError if the setups give nothing to vary."""
     targets = dict(map(_server, setups))
-    names = " and ".join(setup.name for setup in setups)
-    document: dict[str, Any] = {
+    factors, where = dict[str, list[str]](), list[dict[str, Any]]()
+    for each in found:
+        if each.counts and each.factor not in factors and len(factors) < _FACTORS_MAX:
+            _add_factor(factors, where, each, targets)
+    if len(targets) < 2 and not factors:
+        raise SpecError("audit: no difference that a study could vary.", hint="Leave --output out.")
+    names, runs = " and ".join(setup.name for setup in setups), [run for setup in setups for run in setup.runs]
+    workloads = sorted({run.workload for run in runs} & {*WORKLOADS})[:_CELLS_MAX] or _WORDS["workloads"]
+    threads = sorted({run.threads for run in runs if run.threads and run.threads <= _THREADS_MAX})[:_CELLS_MAX] or [
+        1,
+        4,
+    ]
+    sizes = map(len, [targets, workloads, threads, *factors.values()])
+    document = {
         "title": f"settle {names}"[:80],
         "question": f"Which of their differences explains the figures of {names}?",
         "servers": [*targets],
-        "factors": {},
-        "where": [],
-    }
-    for each in found:
-        if each.counts and each.factor not in document["factors"] and len(document["factors"]) < _FACTORS_MAX:
-            _add_factor(document, each, targets)
-    factors = document["factors"]
-    if len(targets) < 2 and not factors:
-        raise SpecError("audit: no difference that a study could vary.", hint="Leave --output out.")
-    runs = [run for setup in setups for run in setup.runs]
-    workloads = sorted({run.workload for run in runs} & {*WORKLOADS})[:_CELLS_MAX]
-    threads = sorted({run.threads for run in runs if run.threads and run.threads <= _THREADS_MAX})[:_CELLS_MAX]
-    document |= {
+        "factors": factors,
+        "where": where,
         "settings": {name: value for name, value in _shared(setups) if name not in factors},
-        "workloads": workloads or ["oltp_point_select", "oltp_read_only"],
-        "threads": threads or [1, 4],
+        "workloads": workloads,
+        "threads": threads,
         "precision": "2%",
+        "budget": f"{max(30, _MINUTES * math.prod(sizes))}m",
         "scales": {"demo": _WORDS["demo"]},
     }
-    sizes = map(len, [targets, document["workloads"], document["threads"], *factors.values()])
-    document["budget"] = f"{max(30, _MINUTES * math.prod(sizes))}m"
     lines = [f"# {setup.name}: {setup.version_text or 'version unknown'}" for setup in setups]
     if left_out := [each.setting for each in found if each.counts and each.factor not in factors]:
         lines.append(f"# Not varied: {', '.join(left_out)}.")
@@ -65,7 +65,9 @@ def _server(setup: Setup) -> tuple[str, Target]:
     return name, Target(name, setup.family, setup.version or (8, 0))
 
 
-def _add_factor(document: dict[str, Any], difference: Difference, targets: dict[str, Target]) -> None:
+def _add_factor(
+    factors: dict[str, list[str]], where: list[Any], difference: Difference, targets: dict[str, Target]
+) -> None:
     factor = difference.factor
     levels = [*dict.fromkeys(_levels(difference))]
     refused = [(name, level) for name in targets for level in levels if not _accepts(targets[name], factor, level)]
@@ -73,8 +75,8 @@ def _add_factor(document: dict[str, Any], difference: Difference, targets: dict[
     # The baseline, each factor's first level on the first server, must exist.
     levels.sort(key=lambda level: (next(iter(targets)), level) in refused)
     if factor and len(levels) > 1:
-        document["factors"][factor] = levels
-        document["where"] += [{"not": {"server": name, factor: level}} for name, level in refused if level in levels]
+        factors[factor] = levels
+        where += [{"not": {"server": name, factor: level}} for name, level in refused if level in levels]
 
 
 def _levels(difference: Difference) -> Iterator[str]:
