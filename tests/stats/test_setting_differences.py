@@ -12,6 +12,7 @@ BASE = {
     "innodb_flush_log_at_trx_commit": "1", "datadir": "/a/", "port": "3306", "socket": "/a.sock", "hostname": "x",
     "server_uuid": "1", "pid_file": "/a.pid", "general_log_file": "/a.log", "timestamp": "1.5", "gtid_executed": "",
     "innodb_temp_data_file_path": "ibtmp1:12M:autoextend", "performance_schema": "ON",
+    "innodb_adaptive_hash_index": "ON", "gtid_mode": "OFF",
 }  # fmt: skip
 OLD = BASE | {"version": "5.7.22", "query_cache_type": "OFF", "innodb_flush_neighbors": "1"}
 
@@ -39,6 +40,8 @@ def found(changed, contender="mysql:8.0", base=BASE, **options):
         ("innodb_flush_log_at_trx_commit", "2"),
         ("innodb_temp_data_file_path", "ibtmp1:1G"),
         ("max_connections", "500"),
+        ("innodb_adaptive_hash_index", "OFF"),
+        ("gtid_mode", "ON"),
     ],
 )
 def test_the_configuration_trap(variable, value):
