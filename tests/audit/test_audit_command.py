@@ -219,7 +219,7 @@ def test_what_a_cut_dump_lacks_is_unseen_and_no_difference(inside, make):
     make("a"), make("b", {"wait_timeout": None, "performance_schema": None})
     ran = inside("audit", "a", "b")
     assert ran.code == 0
-    assert "performance_schema of b" in ran.out
+    assert "settings of b: performance_schema" in ran.out
 
 
 def test_the_study_varies_what_differs_and_can_be_planned(inside, make, tmp_path):

@@ -46,7 +46,7 @@ def compare(
 ) -> tuple[list[Difference], list[str]]:
     """Return all differences, those known to matter first, and what the files do not show."""
     facts, only_options = [facts_of(setup) for setup in setups], all(setup.options_only for setup in setups)
-    found, unseen = list[Difference](), list[str]()
+    found, hidden = list[Difference](), dict[str, list[str]]()
     for name in dict.fromkeys(name for other in facts[1:] for name in unequal(facts[0], other)):
         rank = next((rank for rank, topic in enumerate(_TOPICS) if re.fullmatch(topic["facts"], name)), None)
         topic = {} if rank is None else _TOPICS[rank]
@@ -56,20 +56,21 @@ def compare(
         whole = {setup.name for setup in setups if is_variable and (setup.is_whole or only_options)}
         unknown = [setup.name for setup, value in pairs if value is None and setup.name not in whole]
         if unknown and topic and is_variable:
-            unseen.append(f"{name} of {', '.join(unknown)}")
+            hidden.setdefault(" and ".join(unknown), []).append(name)
         if (unknown and len({*values} - {None}) < 2) or _absent_is_off(name, values) or _near(values):
             continue
         factor = topic.get("factor", f"option.{name}")
         by_default = all(value is not None and same_value(_default(setup, name), value) for setup, value in pairs)
         words = {name.lower(), factor.removeprefix("option."), *([BY_DEFAULT] if by_default else [])}
         declares = bool(words & {*declared})
-        shown = tuple(_apart(values) if name.startswith("table ") else values)
+        apart = tuple(_apart(values) if name.startswith("table ") else values)
         sizes = tuple(size for size in record.sizes if size.factor == factor)
-        found.append(Difference(name, shown, rank, topic.get("why", ""), factor, by_default, declares, sizes))
+        found.append(Difference(name, apart, rank, topic.get("why", ""), factor, by_default, declares, sizes))
     found.sort(key=lambda each: (len(_TOPICS) if each.rank is None else each.rank, each.setting))
+    unseen = [f"settings of {where}: {', '.join(names)}" for where, names in hidden.items()]
     for lacking in FACTS["unseen"]:
-        if not all(any(re.fullmatch(lacking["shown_by"], name) for name in each) for each in facts):
-            unseen.append(lacking["text"])
+        shown = (any(re.fullmatch(lacking["shown_by"], name) for name in each) for each in facts)
+        unseen += [] if all(shown) else [lacking["text"]]
     return found, unseen
 
 
