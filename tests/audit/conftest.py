@@ -73,7 +73,7 @@ def write(folder, dump, form):
 
 @dataclasses.dataclass
 class Dumps:
-    """Of one server: `base`, the same `again` later, and dumps with differences: name -> (dump, planted settings)."""
+    """A server's dumps: `base`, the same `again` later, and those with differences: name -> (dump, settings)."""
 
     base: dict
     again: dict
