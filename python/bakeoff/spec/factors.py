@@ -9,6 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
+from bakeoff.spec.machine import NAMES as MACHINE_NAMES
+from bakeoff.spec.machine import check_machine, with_setting
 from bakeoff.spec.server_name import ServerSpec, is_limit, is_url, parse_server, stem, url_database, url_password
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes, parse_rows
@@ -155,7 +157,8 @@ def fields_set_by(name: str, value: str) -> tuple[KeyPath, ...]:
     if name == "server":
         server = parse_server(value)
         options = (_option_field(option) for option, _ in server.options)
-        return (*options, *(("server", "env", each) for each, _ in server.env))
+        others = [("server", "env", each) for each, _ in server.env]
+        return (*options, *others, *(("server", "limits", each) for each, _ in server.limits))
     if value == DEFAULT:
         return ()
     match _field_of(name):
@@ -187,6 +190,9 @@ def check_level(name: str, level: str) -> None:
     if name == "data":
         if is_url(level):
             check_source_url(level)
+        return
+    if name in MACHINE_NAMES:
+        check_machine(name, level)
         return
     if name in _WORDS and level.lower() not in _WORDS[name]:
         raise SpecError(f"{name} cannot be {level!r}.", hint=f"Write one of {', '.join(_WORDS[name])}.")
@@ -251,6 +257,9 @@ class ArmParts:
                 assert self.server
                 env = dict(self.server.env) | {variable: value}
                 self.server = self.server.with_settings(env=tuple(env.items()))
+            case ("server", "limits", str(limit)):
+                assert self.server
+                self.server = self.server.with_settings(limits=with_setting(self.server.limits, limit, value))
             case ("data", "options", str(option)):
                 read = _READ[name](value) if name in _READ else value
                 self._data(options=tuple((dict(self.data.options) | {option: read}).items()))

@@ -94,6 +94,13 @@ class Placement(StrEnum):
     FREE = "free"  # chosen by the kernel
 
 
+class Cache(StrEnum):
+    """Whether the time that a server with empty caches takes to be fast again is measured, too."""
+
+    WARM = "warm"
+    COLD = "cold"
+
+
 def typed(text: str) -> Any:  # noqa: ANN401 — the type is the field's
     """A default as a user would type it; the field's parser reads it."""
     return text
@@ -191,6 +198,11 @@ class Conditions(Frozen):
             section="Where",
         ),
     ] = None
+    cache: Annotated[
+        Cache,
+        Field(exclude_if=lambda cache: cache is Cache.WARM),
+        Option("cold: restart every arm with empty caches, and time how long it takes to be fast again."),
+    ] = Cache.WARM
     combine_hosts: Annotated[
         bool, Field(exclude_if=lambda combined: not combined), Option("One verdict over unlike machines of a cluster.")
     ] = False

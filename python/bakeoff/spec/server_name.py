@@ -1,7 +1,7 @@
 """Parse the name of a server, as in `mysql:8.0.15,innodb_flush_method=fsync`.
 
 Forms: `FLAVOUR[:VERSION]`, `path:DIR`, `tarball:FILE`, `docker:IMAGE`, `mysql://user@host:3306/?socket=`; then any
-number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
+number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`, and what it gets of the machine (`,memory=2G`).
 """
 
 import os
@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from pydantic import Field
+
 from bakeoff.errors import SpecError
 from bakeoff.files import expanded, from_here
 from bakeoff.spec.cnf_lines import read_cnf_text
 from bakeoff.spec.fields import Frozen
+from bakeoff.spec.machine import NAMES as MACHINE_NAMES
+from bakeoff.spec.machine import Machine, Pairs, check_machine, machine_of, with_setting
 
 
 class Origin(StrEnum):
@@ -37,6 +41,7 @@ class ServerSpec(Frozen):
         options: mysqld options in the order typed; names have underscores and no leading dashes.
         cnf_files: my.cnf files that are read before `options`; absolute, or with a leading `~`.
         cnf_options: names of the options in all groups of these files.
+        limits: what it gets of the machine (`bakeoff.spec.machine`).
     """
 
     origin: Origin
@@ -47,6 +52,7 @@ class ServerSpec(Frozen):
     cnf_files: tuple[str, ...] = ()
     cnf_options: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    limits: Pairs = Field(default=(), exclude_if=lambda limits: not limits)
 
     def __str__(self) -> str:
         """Return text that `parse_server` reads back, without a URL's password."""
@@ -61,11 +67,16 @@ class ServerSpec(Frozen):
             f"{name}={value}" if value else name for name, text in self.options for value in values_of(name, text)
         ]
         parts += [f"env.{name}={value}" for name, value in self.env]
+        parts += [f"{name}={value}" for name, value in self.limits]
         return ",".join(parts)
 
     @property
     def is_running(self) -> bool:
         return self.origin is Origin.URL
+
+    @property
+    def machine(self) -> Machine:
+        return machine_of(self.limits)
 
     def with_options(self, **options: str) -> Self:
         return self.with_settings(options=tuple((dict(self.options) | options).items()))
@@ -75,9 +86,10 @@ class ServerSpec(Frozen):
         *,
         options: tuple[tuple[str, str], ...] | None = None,
         env: tuple[tuple[str, str], ...] | None = None,
+        limits: Pairs | None = None,
         cnf_files: tuple[str, ...] | None = None,
     ) -> Self:
-        given = {"options": options, "env": env, "cnf_files": cnf_files}
+        given = {"options": options, "env": env, "limits": limits, "cnf_files": cnf_files}
         return self.model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
@@ -103,6 +115,7 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
         raise SpecError("server: the name is empty.", hint="Write mysql:8.0, path:/opt/mysql or mysql://user@host/.")
     options: dict[str, str] = {}
     env: dict[str, str] = {}
+    limits: Pairs = ()
     cnf_files: list[str] = []
     for part in rest:
         if part.startswith("@"):
@@ -117,20 +130,38 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
             )
         if name.startswith("env."):
             env[name[4:]] = value
+        elif name in MACHINE_NAMES:
+            limits = _with_limit(limits, name, value, text)
         else:
             name = name.replace("-", "_")
             if name in options and _joint(name) is None:
                 raise SpecError(f"server {_shown(text)}: {name} appears twice.", hint="Leave one out.")
             options[name] = joined(options.get(name), name, value)
     base = _parse_head(head, text)
+    if limits and base.origin in (Origin.URL, Origin.DOCKER):
+        raise SpecError(
+            f"server {_shown(text)}: bakeoff does not start its process, so {limits[0][0]} cannot be limited.",
+            hint="Leave it out, or name a server of the catalogue, path: or tarball:.",
+        )
     return base.model_copy(
         update={
             "options": tuple(options.items()),
             "env": tuple(env.items()),
+            "limits": limits,
             "cnf_files": tuple(cnf_files),
             "cnf_options": _cnf_options(cnf_files),
         }
     )
+
+
+def _with_limit(limits: Pairs, name: str, value: str, text: str) -> Pairs:
+    if name in dict(limits):
+        raise SpecError(f"server {_shown(text)}: {name} appears twice.", hint="Leave one out.")
+    try:
+        check_machine(name, value)
+    except SpecError as error:
+        raise SpecError(f"server {_shown(text)}: {error.message}", hint=error.hint) from None
+    return with_setting(limits, name, value)
 
 
 def joined(before: str | None, name: str, value: str) -> str:

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, fie
 
 from bakeoff import features
 from bakeoff.errors import SpecError
-from bakeoff.spec.fields import RATE_MAX, Conditions, Frozen, Placement, Sizes
-from bakeoff.spec.server_name import ServerSpec
+from bakeoff.spec.fields import RATE_MAX, Cache, Conditions, Frozen, Placement, Sizes
+from bakeoff.spec.server_name import Origin, ServerSpec
 
 
 class Part(StrEnum):
@@ -285,6 +285,7 @@ class Study(Sizes, Conditions):
         if design and any(len(design.levels.get(name, ())) != len(design.factors) for name in names):
             raise SpecError("study: its design needs a level of every factor for every arm.")
         self._check_sources()
+        self._check_limits()
         if not self.workloads:
             raise SpecError("study: it takes at least one workload.")
         return self
@@ -309,6 +310,27 @@ class Study(Sizes, Conditions):
         if self.design and "transport" in [factor.name for factor in self.design.factors]:
             raise SpecError(f"factor transport: {why}, so all connections are TCP.", hint="Leave the factor out.")
         return self.model_copy(update={"client": client})
+
+    def _check_limits(self) -> None:
+        limited = [arm for arm in self.arms if arm.server.limits]
+        if outside := next((arm for arm in limited if arm.server.origin in (Origin.URL, Origin.DOCKER)), None):
+            raise SpecError(
+                f"{outside.server}: bakeoff does not start its process, so it cannot be limited.",
+                hint="Leave the limits out, or name a server of the catalogue, path: or tarball:.",
+                field=("arms", outside.name, "server"),
+            )
+        if self.cache is Cache.COLD and (running := next((arm for arm in self.arms if arm.server.is_running), None)):
+            raise SpecError(
+                f"cache cold: {running.server} is a running server, which bakeoff does not restart.",
+                hint="Leave it out, or let bakeoff start all servers.",
+                field=("cache",),
+            )
+        if self.placement is Placement.PAIRED and (few := next((a for a in limited if a.server.machine.cpus), None)):
+            raise SpecError(
+                "placement paired: arms with cpus differ in the CPUs that connections could share.",
+                hint="Leave the placement out.",
+                field=("arms", few.name, "server", "limits", "cpus"),
+            )
 
     def _check_sources(self) -> None:
         with_source = [arm for arm in self.arms if arm.data.source]

@@ -18,6 +18,7 @@ from ruamel.yaml.nodes import Node, ScalarNode, SequenceNode
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, part_of, settings_behind
 from bakeoff.spec.fields import IN_FILE, Conditions, Frozen, Sizes
+from bakeoff.spec.machine import storage_text
 from bakeoff.spec.server_name import UNWRITABLE
 from bakeoff.spec.study import OptionValue, WorkloadFields
 
@@ -34,13 +35,17 @@ _LONG_NUMBER = re.compile(r"[-+.]?[0-9][-+_.,0-9a-fxo]{40,}", re.IGNORECASE)
 
 
 def level_text(value: object) -> object:
-    """Return a level as text, as mysqld writes it: ON for true."""
+    """Return a level as text, as mysqld writes it: ON for true. Limits of storage become `iops=3000,latency=1ms`."""
     if isinstance(value, bool):
         return "ON" if value else "OFF"
+    if isinstance(value, dict) and value and all(isinstance(each, (str, int)) for each in value.values()):
+        return storage_text(value)
     return str(value) if isinstance(value, int) else value
 
 
-Level = Annotated[str, BeforeValidator(level_text, json_schema_input_type=str | int | float | bool)]
+Level = Annotated[
+    str, BeforeValidator(level_text, json_schema_input_type=str | int | float | bool | dict[str, str | int])
+]
 Levels = list[Level] | dict[str, dict[str, Level]]
 """Levels of a factor: values of one setting, or named bundles of settings."""
 
