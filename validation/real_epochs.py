@@ -196,9 +196,9 @@ class RealBench:
             setup.installation,
             setup.settings,
             snapshot=self._snapshots[(setup.load_key, 0)],
-            cpus=cpus,
             padding_bytes=seed_for(self._study.seed, "padding", number, setup.arm.name) % 4096,
         )
+        instance.place.cpus = cpus
         stack.callback(instance.remove)
         return instance
 

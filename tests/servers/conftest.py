@@ -54,6 +54,6 @@ def creating(pool):
         spec = parse_server(text)
         installation = install(spec)
         settings = settings_for(installation, spec, profile, data or Data(), memory, connections=connections)
-        return pool.create(name, installation, settings, **more)
+        return pool.create(name, installation, settings, machine=spec.machine, **more)
 
     return create

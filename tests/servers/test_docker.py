@@ -94,7 +94,8 @@ def test_a_container_is_a_server_like_any_other(engine, work):
     assert "innodb_flush_method" in found.known_options
     settings = settings_for(found, spec, Profile.MATCHED, Data(), ServerMemory(64 << 20, 32 << 20), connections=4)
     with ServerPool(work / "pool") as pool:
-        server = pool.create("A", found, settings, cpus=frozenset({0}), padding_bytes=10)
+        server = pool.create("A", found, settings, padding_bytes=10)
+        server.place.cpus = frozenset({0})
         server.start()
         assert server.variables()["innodb_flush_method"] == "fsync"
         assert psutil.Process(server.pid).name() == "mysqld"

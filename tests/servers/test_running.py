@@ -136,7 +136,7 @@ def test_nobody_else_may_come_in(make, pool):
 
 
 def test_cpus_environment_and_padding(make):
-    server = make("mariadb:10.11", cpus=frozenset({0}), padding_bytes=1234)
+    server = make("mariadb:10.11,cpus=1", padding_bytes=1234)
     server.start()
     process = psutil.Process(server.pid)
     assert process.cpu_affinity() == [0]

@@ -364,18 +364,17 @@ def test_a_busy_server_is_asked_again(vendor, work, tarballs):
         install(parse_server("mysql:8.4.98"))
 
 
-@pytest.mark.parametrize(("folder", "why"), [("downloads", ".* to download, .* free"), ("servers", "No space left")])
-def test_a_full_disk_is_one_line(vendor, work, tarballs, folder, why):
+def test_a_full_disk_is_one_line(vendor, work, tarballs, tmp_path):
     vendor.add("mysql", MYSQL.format("8.4.99"), tarballs("mysql", "8.4.99"))
-    small = make_open_folder(work / "cache/bakeoff" / folder)
+    small = make_open_folder(work / "cache/bakeoff/downloads")
     if subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=256k", "none", small], check=False).returncode:
         pytest.skip("may not mount a small file system here")
     try:
-        with pytest.raises(HostError, match=rf"the disk of {small}/\S+ is full: {why}"):
+        with pytest.raises(HostError, match=rf"the disk of {small}/mysql-8\.4\.99 is full: .* to download, .* free"):
             install(parse_server("mysql:8.4.99"))
-        assert nothing_installed(work)
     finally:
         subprocess.run(["/bin/umount", small], check=True)
+    assert nothing_installed(work)
 
 
 def test_no_network_at_all_names_every_source(vendor, work):

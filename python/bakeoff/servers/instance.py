@@ -13,10 +13,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import HostError, ServerError
+from bakeoff.machine import Place
 from bakeoff.servers import client, docker
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.cnf import write_cnf
@@ -99,7 +101,7 @@ class Instance(client.Server):
         installation: Installation,
         settings: Settings,
         folders: tuple[Path, Path],
-        cpus: frozenset[int] | None,
+        place: Place,
         padding_bytes: int,
         on_spawn: Callable[[ProcessId], None],
     ) -> None:
@@ -109,7 +111,7 @@ class Instance(client.Server):
         self.home, socket_folder = folders
         self.socket_path = socket_folder / "s.sock"
         self.port = 0
-        self.cpus = cpus
+        self.place = place
         self.access = client.THIS_MACHINE
         self.removed = False
         self.stopped_cleanly = True  # true of a clone or a restored snapshot
@@ -194,6 +196,7 @@ class Instance(client.Server):
 
     def remove(self, *, keep_files: bool = False) -> None:
         self.kill()
+        self.place.close()
         if not keep_files:
             shutil.rmtree(self.home, ignore_errors=True)
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
@@ -238,7 +241,9 @@ class Instance(client.Server):
         for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):
             leftover.unlink(missing_ok=True)  # left by a killed server of ours
         options = option_arguments(self._options())
-        launch = prepare(self.installation, options, self.environment, [self.home, self.socket_path.parent], self.cpus)
+        folders, place = [self.home, self.socket_path.parent], self.place
+        launch = prepare(self.installation, options, self.environment, folders, place.cpus)
+        launch = replace(launch, groups=place.group.procs if place.group else (), huge_pages=place.huge_pages)
         self._container = launch.container
         began = time.monotonic()
         self._child = spawn(

@@ -1,8 +1,9 @@
 """Becomes a server process: drops privileges, asks to end with bakeoff, execs. `process.spawn` runs it as a program.
 
-`python -I -S launch.py DESCRIPTOR` reads JSON {parent, uid, gid, cpus, argv, env} from the descriptor, because the
-environment may hold a password and everyone can see arguments. It imports only built-in modules, to start in
-milliseconds. The order matters: the kernel clears PR_SET_PDEATHSIG when the user changes.
+`python -I -S launch.py DESCRIPTOR` reads JSON {parent, uid, gid, cpus, groups, huge_pages, argv, env} from the
+descriptor, because the environment may hold a password and everyone can see arguments. It imports only built-in
+modules, to start in milliseconds. The order matters: only root may join a group, and the kernel clears
+PR_SET_PDEATHSIG when the user changes.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
+PR_SET_THP_DISABLE = 41
 MOST_FILES = 1 << 20
 
 
@@ -29,6 +31,11 @@ def main() -> None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed_files(most), most))
     try:
+        for file in order["groups"]:
+            with open(file, "w", encoding="ascii") as procs:  # noqa: PTH123 — pathlib takes milliseconds to import
+                procs.write("0")
+        if order["huge_pages"] is not None:
+            ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, order["huge_pages"], 0, 0)
         if order["cpus"]:
             os.sched_setaffinity(0, order["cpus"])
         if order["uid"] is not None:

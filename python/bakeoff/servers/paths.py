@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 
 from bakeoff.errors import HostError
 from bakeoff.files import write_atomically
+from bakeoff.machine import undo
 from bakeoff.servers.process import ProcessId
 
 OWNER_FILE = "owner.json"
@@ -134,6 +135,7 @@ def remove_if_free(folder: Path, lock: str, *, with_lock: bool = False) -> bool:
     """Remove a folder unless another bakeoff holds or shares its lock."""
     with locked_if_free(lock) as free:
         if free:
+            undo(folder)
             shutil.rmtree(folder, ignore_errors=True)
             if with_lock:
                 remove_lock(lock)

@@ -3,6 +3,7 @@
     /tmp/bakeoff-TOKEN/       owner.json, NNN/s.sock                 short, for the 107 bytes of a socket's path
     WORK_ROOT/pool-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/NNN
     WORK_ROOT/load-HASH/      owner.json, NAME/{data,tmp,…}          data that outlives the pool (`keep`)
+    DATA_DIR/pool-TOKEN/      NNN/{data,tmp,…}                       of servers with a data_dir
 
 If bakeoff is killed, the kernel kills its servers, and the next pool removes the folders of dead owners.
 """
@@ -21,6 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from bakeoff.errors import ServerError
+from bakeoff.machine import Place, Undo, evict, open_place, raise_machine, require, undo
 from bakeoff.servers import paths
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.client import THIS_MACHINE, Access, Account
@@ -29,8 +31,9 @@ from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.install import install
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.process import ProcessId, server_identity
-from bakeoff.servers.profile import ServerMemory, Settings, settings_for
+from bakeoff.servers.profile import ServerMemory, Settings, settings_for, table_engine
 from bakeoff.spec import Data, Profile, ServerSpec
+from bakeoff.spec.machine import NOTHING, Machine
 
 _STOP_POLL_S = 0.5  # longer than code that checks the stop flag needs to end
 
@@ -58,6 +61,8 @@ class ServerPool:
         self._lock = threading.Lock()
         self.runtime = Path()
         self.work = Path()
+        self._undo = Undo(self.work)
+        self._huge_pages = ""  # mode of the machine before it was changed
 
     def __enter__(self) -> Self:
         paths.make_open_folder(self._root)
@@ -71,6 +76,7 @@ class ServerPool:
                 paths.share(folder.name)
                 self._make_closed(folder)
             self._record()
+            self._undo = Undo(self.work)
         except BaseException:
             self._remove_all()
             raise
@@ -88,28 +94,34 @@ class ServerPool:
         settings: Settings,
         *,
         snapshot: Snapshot | None = None,
-        cpus: frozenset[int] | None = None,
+        machine: Machine = NOTHING,
         padding_bytes: int = 0,
         home: Path | None = None,
     ) -> Instance:
         """Make a server, not started, with a fresh data directory or a copy of a snapshot.
 
-        `home`, in a folder of `keep`, holds its files; data that is there is used as it is.
+        `home`, in a folder of `keep`, holds its files; data that is there is used as it is. `machine` is what it gets
+        of this machine; `prepare` comes before.
         """
         with self._lock:
             self._instances = [each for each in self._instances if not each.removed]
             taken = {each.socket_path.parent.name for each in self._instances}
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
-            home, sockets = home or self.work / slot, self.runtime / slot
-            instance = Instance(name, installation, settings, (home, sockets), cpus, padding_bytes, self._spawned)
+            home, sockets = home or self._folder_on(machine.data_dir) / slot, self.runtime / slot
+            instance = Instance(name, installation, settings, (home, sockets), Place(), padding_bytes, self._spawned)
             instance.access = self._access
             self._instances.append(instance)
-        for folder in (home, home / "tmp", sockets):
-            folder.mkdir(mode=0o755, exist_ok=True)
-            self._identity.own(folder)
-        if instance.datadir.exists():
-            return instance
         try:
+            home.mkdir(mode=0o755, exist_ok=True)
+            data_bytes = snapshot.bytes_on_disk if snapshot else 0
+            instance.place = open_place(
+                machine, home, data_bytes=data_bytes, undo=self._undo, mode=self._huge_pages
+            )  # it may mount a file system there
+            for folder in (home, home / "tmp", sockets):
+                folder.mkdir(mode=0o755, exist_ok=True)
+                self._identity.own(folder)
+            if instance.datadir.exists():
+                return instance
             if snapshot:
                 what = f"restoring {snapshot.label} for {name}"
                 self._progress(what, 0, snapshot.bytes_on_disk)
@@ -117,10 +129,26 @@ class ServerPool:
             else:
                 clone_template(installation, settings.init_options, instance.datadir, self._progress)
             (instance.datadir / "auto.cnf").unlink(missing_ok=True)  # copies must not share the server's UUID
+            if machine.grouped:  # else it would find pages in the cache that count as bakeoff's
+                evict(instance.datadir)
         except BaseException:
             instance.remove()
             raise
         return instance
+
+    def prepare(self, machines: Iterable[Machine]) -> None:
+        """Set what holds for the whole machine, before the first server that needs it; it is restored at the end."""
+        self._huge_pages = raise_machine((each.thp for each in machines), self._undo)
+
+    def _folder_on(self, data_dir: str) -> Path:
+        if not data_dir:
+            return self.work
+        folder = Path(data_dir) / self.work.name
+        if not folder.exists():
+            paths.require_reachable(folder.parent, self._identity.uid, self._identity.gid)
+            self._undo.note("folder", str(folder))
+            self._make_closed(folder)
+        return folder
 
     def snapshot(self, instance: Instance, label: str) -> Snapshot:
         """Take over a cleanly stopped server's data until the pool closes; the instance can then only be removed."""
@@ -202,6 +230,8 @@ class ServerPool:
         for instance in self._instances:
             instance.kill()
         self._instances = []
+        if self.work != Path():
+            undo(self.work)
         for folder in (self.runtime, self.work):
             if folder != Path():
                 shutil.rmtree(folder, ignore_errors=True)
@@ -237,11 +267,14 @@ class Sandbox:
 def sandbox(
     spec: ServerSpec, *, profile: Profile = Profile.STOCK, progress: Progress = no_progress
 ) -> Iterator[Sandbox]:
+    require([spec.machine], paths.work_root())
     installation = install(spec, progress)
     memory = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)
     settings = settings_for(installation, spec, profile, Data(), memory, connections=100)
     with ServerPool(progress=progress) as pool:
-        instance = pool.create("sandbox", installation, settings)
+        pool.prepare([spec.machine])
+        instance = pool.create("sandbox", installation, settings, machine=spec.machine)
         instance.start()
+        instance.place.limit_storage(instance.datadir, instance.variables(), table_engine(spec, Data(), installation))
         ignored = tuple(f"{line} (ignored by the server)" for line in instance.ignored_settings())
         yield Sandbox(instance, instance.account("tcp"), (*settings.notes, *ignored))

@@ -113,6 +113,8 @@ class Launch:
     identity: Identity
     cpus: frozenset[int] | None = None
     container: str = ""
+    groups: Sequence[str] = ()  # files of control groups that it joins
+    huge_pages: int | None = None  # flags of PR_SET_THP_DISABLE
 
 
 def spawn(
@@ -132,6 +134,8 @@ def spawn(
         "uid": launch.identity.uid if launch.identity.switch else None,
         "gid": launch.identity.gid if launch.identity.switch else None,
         "cpus": sorted(launch.cpus) if launch.cpus else None,
+        "groups": list(launch.groups),
+        "huge_pages": launch.huge_pages,
         "argv": list(launch.argv),
         "env": dict(launch.env),
     }
