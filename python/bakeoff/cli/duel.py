@@ -49,7 +49,7 @@ def duel(
     workload: WorkloadOptions,
     data: DataOptions,
     sizes: Sizes,
-    conditions: Annotated[Conditions, Take("database", "profile", "freeze", "placement", "seed")],
+    conditions: Annotated[Conditions, Take("database", "profile", "freeze", "placement", "cache", "seed")],
     verdict: Verdict,
     output: ClusterOutput,
 ) -> int:

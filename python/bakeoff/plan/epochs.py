@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from pydantic import Field
+
 from bakeoff.spec import Frozen, Placement
 
 ROUND_BLOCKS = 1_000_000
@@ -37,6 +39,12 @@ class Cell(Frozen):
     seconds: float | None = None  # of all arms together in an epoch; None for the plan's `seconds_per_cell`
     fixed_work: bool = False  # every pass runs the same list of events
     speed: float | None = None  # captured seconds replayed per second
+    throttled: bool = Field(default=False, exclude_if=lambda throttled: not throttled)  # an arm's storage is limited
+
+    @property
+    def long_slices(self) -> bool:
+        """Whether its slices last a second or more, so that no pilot chooses their length."""
+        return self.writes or self.open_loop or self.throttled
 
     @property
     def guard_ns(self) -> int:

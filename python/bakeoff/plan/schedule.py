@@ -47,7 +47,8 @@ def with_longer_slices(plan: Plan, cells: Collection[str]) -> Plan:
     for name in cells:
         cell = plan.cell(name)
         _, longest_ns = slice_bounds(plan, cell)
-        longer[name] = timing.guarded(max(min(2 * cell.slices.slice_ns, longest_ns), cell.slices.slice_ns))
+        slice_ns = max(min(2 * cell.slices.slice_ns, longest_ns), cell.slices.slice_ns)
+        longer[name] = timing.guarded(slice_ns, throttled=cell.throttled)
     return plan.with_slices(longer)
 
 
@@ -96,7 +97,7 @@ def plan_study(
 
 
 def _ideal_seconds(study: Study, cells: int, overhead_s: float, turns: int, pilots: Mapping[str, CellPilot]) -> float:
-    if any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
+    if _throttled(study) or any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
         return timing.LONG_S
     least = [
         timing.least_seconds(turns=turns, slice_ns=pilot.slices.slice_ns, events_per_s=pilot.events_per_s)
@@ -120,7 +121,8 @@ def _share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
     for cell in plan.cells:
         cell = cell.model_copy(update={"seconds": seconds[cell.name]})
         _, longest_ns = slice_bounds(plan, cell)
-        cells.append(cell if cell.slices.slice_ns <= longest_ns else cell.with_slices(timing.guarded(longest_ns)))
+        shorter = timing.guarded(longest_ns, throttled=cell.throttled)
+        cells.append(cell if cell.slices.slice_ns <= longest_ns else cell.with_slices(shorter))
     return plan.with_cells(cells)
 
 
@@ -164,16 +166,17 @@ def epoch_draft(
 
 
 def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
-    cells = []
+    cells, throttled = [], _throttled(study)
     for index, (workload, name) in enumerate(zip(study.workloads, workload_names(study.workloads), strict=True)):
         changes_data = writes(workload)
         open_loop = _is_open_loop(workload)
         freeze = changes_data if study.freeze is None else study.freeze
         freeze = freeze and not study.client and not study.has_running_server
         lowest, highest = timing.slice_bounds(
-            writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, turns=turns
+            writes=changes_data, frozen=freeze, open_loop=open_loop, throttled=throttled, seconds=seconds, turns=turns
         )
-        slice_ns = lowest if changes_data or open_loop else min(timing.READ_SLICE_NS, highest)  # before a pilot
+        slow = changes_data or open_loop or throttled
+        slice_ns = lowest if slow else min(timing.READ_SLICE_NS, highest)  # before a pilot
         cells += [
             Cell(
                 name=f"{name}/{threads}",
@@ -185,9 +188,10 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 freeze=freeze,
                 placement=Placement.FREE if study.client else study.placement or _placement(study, workload, threads),
                 open_loop=open_loop,
-                slices=timing.guarded(slice_ns),
+                slices=timing.guarded(slice_ns, throttled=throttled),
                 fixed_work=kind_of(workload.script).fixed_work,
                 speed=workload.speed,
+                throttled=throttled,
             )
             for threads in study.threads
         ]
@@ -195,10 +199,15 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
 
 
 def _placement(study: Study, workload: Workload, threads: int) -> Placement:
-    """Pair connections, unless they are too many or the script reconnects faster than a server thread is found."""
+    """Pair connections, unless they are too many, arms have few CPUs, or the script reconnects too fast for it."""
     given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
     reconnects = any(name == "reconnect" and str(value).lower() not in _NO_RECONNECT for name, value in given)
-    return Placement.FREE if reconnects or threads > _PAIRED_MAX else Placement.PAIRED
+    few_cpus = any(arm.server.machine.cpus for arm in study.arms)
+    return Placement.FREE if reconnects or few_cpus or threads > _PAIRED_MAX else Placement.PAIRED
+
+
+def _throttled(study: Study) -> bool:
+    return any(arm.server.machine.storage.limits for arm in study.arms)
 
 
 def _is_open_loop(workload: Workload) -> bool:
@@ -208,5 +217,10 @@ def _is_open_loop(workload: Workload) -> bool:
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
     seconds = plan.seconds_per_cell if cell.seconds is None else cell.seconds
     return timing.slice_bounds(
-        writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, turns=plan.turns
+        writes=cell.writes,
+        frozen=cell.freeze,
+        open_loop=cell.open_loop,
+        throttled=cell.throttled,
+        seconds=seconds,
+        turns=plan.turns,
     )

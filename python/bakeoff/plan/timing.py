@@ -29,6 +29,10 @@ _MS = 1_000_000
 READ_SLICE_NS = 100 * _MS
 _WRITE_SLICE_NS, _FROZEN_WRITE_SLICE_NS = 2_000 * _MS, 1_000 * _MS
 _OPEN_SLICE_NS = 1_000 * _MS
+_THROTTLED_SLICE_NS = 1_000 * _MS
+# The kernel lets what a tenth of a second is worth through at once, and then waits for the next tenth. A group that has
+# rested for less has saved up (docs/explanation/decisions/limited-storage.md).
+THROTTLE_NS = 100 * _MS
 SLICE_MIN_NS = 5 * _MS
 
 
@@ -127,6 +131,8 @@ def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[Sl
         return slices, None
     blocks = max(blocks, 1)
     longer_ns = int(seconds * 1e9 / (slices_a_block * blocks)) - slices.guard_ns
+    if slices.guard_ns == THROTTLE_NS:
+        longer_ns -= longer_ns % THROTTLE_NS
     return SliceLength(slice_ns=max(longer_ns, slices.slice_ns), guard_ns=slices.guard_ns), blocks
 
 
@@ -135,7 +141,10 @@ def guard_ns(slice_ns: int) -> int:
     return min(max(slice_ns // 20, 5 * _MS), 10 * _MS, slice_ns // 10)
 
 
-def guarded(slice_ns: int) -> SliceLength:
+def guarded(slice_ns: int, *, throttled: bool = False) -> SliceLength:
+    if throttled:
+        whole_ns = max(slice_ns - slice_ns % THROTTLE_NS, _THROTTLED_SLICE_NS)
+        return SliceLength(slice_ns=whole_ns, guard_ns=THROTTLE_NS)
     return SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns))
 
 
@@ -150,17 +159,21 @@ def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
     return longest_slice_ns(seconds=seconds, turns=turns)
 
 
-def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> tuple[int, int]:
+def slice_bounds(
+    *, writes: bool, frozen: bool, open_loop: bool, throttled: bool = False, seconds: float, turns: int
+) -> tuple[int, int]:
     """Return the shortest and longest slice (ns) that a cell may have, whatever its pilot says.
 
     Writes take 2 s or more, so that each server flushes in its own slices; 1 s if the resting server is `frozen` and
-    cannot flush. Open loop takes 1 s, for its tail. Both may be so long that two blocks fit; reads keep four.
+    cannot flush. Open loop takes 1 s, for its tail, and so does limited storage, which works in tenths of a second. All
+    may be so long that two blocks fit; other reads keep four.
     """
+    slow = writes or open_loop or throttled
     if writes:
         lowest = _FROZEN_WRITE_SLICE_NS if frozen else _WRITE_SLICE_NS
     else:
-        lowest = _OPEN_SLICE_NS if open_loop else SLICE_MIN_NS
-    highest = longest_slice_ns(seconds=seconds, turns=turns, blocks=2 if writes or open_loop else _BLOCKS_AIM)
+        lowest = _OPEN_SLICE_NS if open_loop or throttled else SLICE_MIN_NS
+    highest = longest_slice_ns(seconds=seconds, turns=turns, blocks=2 if slow else _BLOCKS_AIM)
     return min(lowest, highest), highest
 
 

@@ -86,6 +86,7 @@ class CellCounters(TypedDict):
     counters: dict[str, float]
 
 
+RESTART = "restart.json"  # how long a restarted server took to be fast again
 COUNTERS = "counters.json"  # A server's `CellCounters` by cell
 
 
@@ -215,7 +216,20 @@ def _failure_rows(messages: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
     return list(rows.values())
 
 
-PHASES = ("load", "restore", "start", "readiness", "check", "warm", "pilot", "flush", "measure", "stop", "other")
+PHASES = (
+    "load",
+    "restore",
+    "start",
+    "readiness",
+    "check",
+    "warm",
+    "pilot",
+    "flush",
+    "measure",
+    "restart",
+    "stop",
+    "other",
+)
 """Phases of a run, in order. `other` is what no phase covers: reading variables, statistics between epochs."""
 
 _PAUSE_S = 60.0  # A longer gap between two epochs is a pause before a resumed run: no work was done in it

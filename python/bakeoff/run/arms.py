@@ -67,7 +67,7 @@ class ArmSetup:
 
 def load_key(arm: Arm) -> tuple[object, ...]:
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
-    return (arm.server.with_settings(env=(), options=kept), arm.data)
+    return (arm.server.with_settings(env=(), options=kept, limits=()), arm.data)
 
 
 def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:

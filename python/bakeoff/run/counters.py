@@ -16,6 +16,7 @@ from bakeoff.servers import Instance
 _TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
 _PAGE_BYTES = sysconf("SC_PAGE_SIZE")
 
+_KEPT = ("io.", "faults.", "storage.")  # also those that did not move
 _GROUPS: dict[str, str] = tomllib.loads(Path(__file__).with_name("thread_groups.toml").read_text("ascii"))
 
 
@@ -39,7 +40,8 @@ def read_before(servers: Mapping[str, Instance]) -> dict[str, Reading]:
     for arm, server in servers.items():
         first, second = (_numbers(server.status()) for _ in range(2))
         own = _grown(first, second)
-        found[arm] = Reading(_process(server.pid) | second, own, _threads(server.pid))
+        machine = server.place.counters()
+        found[arm] = Reading(_process(server.pid) | second | machine, own, _threads(server.pid))
     return found
 
 
@@ -47,7 +49,8 @@ def read_after(servers: Mapping[str, Instance]) -> dict[str, Reading]:
     found = {}
     for arm, server in servers.items():
         threads, process = _threads(server.pid), _process(server.pid)
-        found[arm] = Reading(process | _numbers(server.status()), threads=threads)
+        machine = server.place.counters()
+        found[arm] = Reading(process | _numbers(server.status()) | machine, threads=threads)
     return found
 
 
@@ -79,7 +82,7 @@ def all_events(slices: Sequence[SliceMessage]) -> int:
 def spent_between(before: Reading, after: Reading) -> dict[str, float]:
     """Return what was spent between two readings, without the cost of reading or counters that did not move.
 
-    Counters of I/O and page faults stay at 0: without them the report says that this account may not read them.
+    Counters of I/O and page faults stay, even at 0: without them the report says that this account may not read them.
     """
     grown = _grown(before.counters, after.counters)
     spent = {name: value - before.own.get(name, 0) for name, value in grown.items()}
@@ -87,7 +90,7 @@ def spent_between(before: Reading, after: Reading) -> dict[str, float]:
         spent["memory.rss_bytes"] = after.counters["memory.rss_bytes"]
     spent |= _switches(before, after, spent.get("status.Threads_created", 0))
     spent |= _cpu_by_group(before, after, spent)
-    return {name: value for name, value in spent.items() if value or name.startswith(("io.", "faults."))}
+    return {name: value for name, value in spent.items() if value or name.startswith(_KEPT)}
 
 
 def sum_of(one: CellCounters, other: CellCounters) -> CellCounters:

@@ -23,15 +23,17 @@ from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.schedule import plan_after_pilot
 from bakeoff.plan.timing import EpochCost, warm_seconds
 from bakeoff.results import EpochWriter, Outcome, RunDirectory
-from bakeoff.results.epoch_data import CHANGES, CellChanges, slices_frame
+from bakeoff.results.epoch_data import CHANGES, RESTART, CellChanges, slices_frame
 from bakeoff.results.frame import quotients
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.counters import CellCounts, all_events, read_after, read_before
+from bakeoff.run.counters import CellCounts, read_after, read_before
 from bakeoff.run.data_check import ask_tables, judge_rows
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.loading import check_data, databases, families
 from bakeoff.run.measuring import CellRun, ThroughputReporter, UnreliableCountError, declares, measuring_of
+from bakeoff.run.restart import RESTART_SLICES, restart_limit_s, start_cold, throughput, while_busy
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
+from bakeoff.spec.fields import Cache
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.differences import changes, changes_text
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
@@ -115,6 +117,7 @@ class Epoch:
             running.callback(self.servers.remove)
             self.servers.start()
             self.servers.make_ready()
+            self.servers.limit_storage()
             self._engine = running.enter_context(tools.engine(stop=tools.stop, on_log=tools.listener.note))
             self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             yield
@@ -155,7 +158,7 @@ class Epoch:
                     self._writer.warm_up.extend(self.warmed[cell.workload_index])
                     continue
                 self._report(f"warming {cell.name}")
-                reads = not (cell.writes or cell.open_loop)
+                reads = not cell.long_slices
                 short = min(_WARM_SLICES, cell.slices, key=attrgetter("slice_ns"))
                 slices = short if reads else _WARM_WRITE_SLICES
                 warmed = self._measure(
@@ -171,8 +174,7 @@ class Epoch:
 
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[SliceMessage]:
         self._tools.listener.stage(f"choosing the slice length of {cell.name}")
-        slices = SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns))
-        run = self._cell_run(cell, self.servers.setups, slices, changes_nothing=True)
+        run = self._cell_run(cell, self.servers.setups, SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns)))
         with self.phases.measure("pilot"):
             return self._measure(run, seconds=seconds, seeds=(1, self._draft.seeds.padding + 1)).slices
 
@@ -230,6 +232,34 @@ class Epoch:
                 kept.setdefault(cell.name, {}).update(found)
                 self._writer.write_server_json(name, CHANGES, kept)
                 self._tools.note_once(f"{setup.arm.label}: while it was measured, {changes_text(found)}")
+
+    def restart(self, plan: Plan) -> None:
+        """Restart each arm alone with empty caches, and note how long it takes to be as fast as before in one cell."""
+        closed = [each for each in plan.cells if not (each.fixed_work or each.open_loop)]
+        if not closed:
+            self._tools.note_once("restarts are not timed: that takes a workload in a closed loop")
+            return
+        first = min(each.workload_index for each in closed)
+        cell = max((each for each in closed if each.workload_index == first), key=attrgetter("threads"))
+        limit_s = restart_limit_s(plan)
+        by_name = {setup.arm.name: setup for setup in self.servers.setups}
+        for name in self._draft.start_order:
+            warm_per_s = throughput(self._writer.slices, cell.name, name)
+            if not (warm_per_s and name in self.servers.ours and name in by_name):
+                continue
+            self._report(f"restarting {by_name[name].arm.label}")
+            with self.phases.measure("restart"):
+                timed = start_cold(self.servers.ours[name])
+                measure = partial(
+                    self._measure,
+                    self._cell_run(cell, [by_name[name]], RESTART_SLICES, changes_nothing=True),
+                    seconds=limit_s,
+                    seeds=(0, self._draft.seeds.padding),
+                    until=timed.until_warm(warm_per_s),
+                    on_slice=timed.see,
+                )
+                while_busy(measure, limit_s, self._tools.stop)
+            self._writer.write_server_json(name, RESTART, timed.record(cell.name, warm_per_s, limit_s))
 
     def check_data(self) -> None:
         """Have scripts that can check their own data do so; RunInvalid if the server lost or invented something."""
@@ -319,7 +349,8 @@ class Epoch:
             raise Interrupted
         self._loaded = cell.workload_index
         if length_ns := sum(each["length_ns"] for each in measured.slices):
-            self._tools.rates[cell.name, run.reads_only] = 1e9 * all_events(measured.slices) / length_ns
+            events = sum(each["events"] for each in measured.slices)
+            self._tools.rates[cell.name, run.reads_only] = 1e9 * events / length_ns
         return measured
 
     def _cell_run(
@@ -428,6 +459,8 @@ class _Running:
             self.made = self._plan(epoch, self._warm_for_pilot(epoch))
         plan, share = self.made or self.order.plan, self.order.share
         epoch.measure_all(lambda cell: plan.arm_seconds(cell) * share, plan)
+        if self.tools.study.cache is Cache.COLD:
+            epoch.restart(plan)
         epoch.check_data()
 
     def _warm_for_pilot(self, epoch: Epoch) -> Plan:
@@ -462,7 +495,7 @@ class _Running:
         longest_ns = pilot_slice_max_ns(budget_s=first.budget_s, cells=len(first.cells), turns=first.turns)
         pilot_s = max(1.0, min(_PILOT_S, min(_PILOTS_S, 0.1 * first.budget_s) / len(first.cells)))
         for cell in first.cells:
-            if cell.writes or cell.open_loop:
+            if cell.long_slices:
                 continue
             pilot_ns = pilot_slice_ns(slices_frame(epoch.warmed[cell.workload_index], epoch=0, build=0))
             measured = slices_frame(epoch.pilot(cell, pilot_s, pilot_ns), epoch=0, build=0)

@@ -165,6 +165,14 @@ class EpochServers:
         with self._phases.measure("readiness"):
             self._on_ours(make_one_ready)
 
+    def limit_storage(self) -> None:
+        """Begin to limit the storage of arms, once servers are ready: restoring and starting run at full speed."""
+        for setup in self.setups:
+            if instance := self.ours.get(setup.arm.name):
+                variables = self.variables[setup.arm.name]
+                if note := instance.place.limit_storage(instance.datadir, variables, setup.table_engine):
+                    self._tools.note_once(f"{setup.arm.label}: {note}")
+
     def flush(self) -> None:
         def flush_one(server: Instance) -> None:
             readiness.finish_pending_work(server, _FLUSH_BETWEEN_CELLS_S, patience_s=_PATIENCE_S, stop=self._tools.stop)
@@ -201,6 +209,7 @@ class EpochServers:
             setup.installation,
             setup.settings,
             snapshot=self._tools.snapshots[(setup.load_key, self._draft.build)],
+            machine=setup.arm.server.machine,
             padding_bytes=self._draft.padding_bytes[setup.arm.name],
         )
         self._restored.append(instance)

@@ -64,7 +64,7 @@ class CellRun:
     writer: EpochWriter
     rates: MutableMapping[tuple[str, bool], float]
     note_once: Callable[..., None]  # says a sentence once per run
-    changes_nothing: bool = False  # a warm-up, or the pilot of a cell that reads
+    changes_nothing: bool = False  # a warm-up
 
     @property
     def workload(self) -> Workload:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from bakeoff import features
+from bakeoff import features, machine
 from bakeoff.engine import Engine
 from bakeoff.plan import Plan
 from bakeoff.redaction import Redactor
@@ -102,19 +102,19 @@ def run_study(
                 tools = loading()
                 begin = budget_began(run, before, begin)
                 before_epochs(tools, run)
-                machine = ThisMachine(tools, run, joining(share, loader, run))
+                here = ThisMachine(tools, run, joining(share, loader, run))
                 for arms in range(len(initial_study.arms), len(study.arms)):  # that joined before it was resumed
-                    machine.join(study.with_arms(study.arms[: arms + 1]))
+                    here.join(study.with_arms(study.arms[: arms + 1]))
                 analysis = StudyRun(
                     study,
                     run,
-                    machine,
+                    here,
                     listener,
                     stop,
                     begin,
                     builds=builds_of(tools),
                     at_once=tools.at_once,
-                    join=machine.join,
+                    join=here.join,
                     plan=before.plan and before.plan.with_arms(arm.name for arm in study.arms),
                     history=run.load_epochs(),
                 ).run()
@@ -132,6 +132,7 @@ def _checked(study: Study, asked: Invocation, listener: Listener, stop: threadin
     keep_snapshots(study)
     study = resolved(study)
     check_workloads(study)
+    machine.require((arm.server.machine for arm in study.arms), work_root())
     return study
 
 
@@ -154,6 +155,9 @@ def load(
 ) -> EpochTools:
     """Load all data on this machine, builds after the first within `limit_s`, and close the loader's engine."""
     measured = bool(loader.run.read("plan.json", Plan) or loader.run.finished_epochs())
+    if limited := [arm.server.machine for arm in loader.study.arms if arm.server.limits]:
+        machine.require(limited, work_root())  # in a cluster each host is asked
+        loader.pool.prepare(limited)
     snapshots = loader.load_all(setups, limit_s=limit_s)
     for setup in setups:
         if setup.remote:

@@ -1,0 +1,54 @@
+"""Cells in which an arm's storage is limited, or its CPUs."""
+
+import pytest
+
+from bakeoff.errors import SpecError
+from bakeoff.plan import plan_study
+from bakeoff.plan.schedule import with_longer_slices
+from bakeoff.plan.timing import whole_blocks
+from bakeoff.spec import Arm, Placement, Study, Workload, parse_server
+from bakeoff.spec.fields import Cache
+
+
+def study_of(server, **fields):
+    arms = tuple(
+        Arm(name=name, label=name, server=parse_server(text)) for name, text in (("A", "mysql:8.0"), ("B", server))
+    )
+    return Study(title="x", arms=arms, workloads=(Workload(script="oltp_read_only"),), **fields)
+
+
+def cell_of(server, **fields):
+    return plan_study(study_of(server, **fields), overhead_s=5.0, load_s=10.0).cells[0]
+
+
+def test_slices_are_whole_tenths_of_a_second_after_a_guard_of_one():
+    cell = cell_of("mysql:8.0,storage=gp3")
+    assert cell.throttled and cell.long_slices
+    assert cell.slices.guard_ns == 100_000_000
+    assert cell.slices.slice_ns >= 1_000_000_000
+    for seconds in (9.0, 20.0, 33.3):
+        slices, blocks = whole_blocks(cell.slices, seconds=seconds, turns=2)
+        assert slices.slice_ns % 100_000_000 == 0 and slices.slice_ns >= 1_000_000_000
+        assert blocks >= 1
+
+
+def test_longer_slices_stay_whole():
+    plan = plan_study(study_of("mysql:8.0,storage=gp3", budget_s=3600.0), overhead_s=5.0, load_s=10.0)
+    longer = with_longer_slices(plan, [plan.cells[0].name]).cells[0].slices
+    assert longer.slice_ns % 100_000_000 == 0 and longer.guard_ns == 100_000_000
+
+
+def test_memory_alone_changes_no_slice():
+    assert cell_of("mysql:8.0,memory=2G") == cell_of("mysql:8.0")
+
+
+def test_arms_with_few_cpus_run_free():
+    assert cell_of("mysql:8.0").placement is Placement.PAIRED
+    assert cell_of("mysql:8.0,cpus=1").placement is Placement.FREE
+    with pytest.raises(SpecError, match="arms with cpus"):
+        study_of("mysql:8.0,cpus=1", placement=Placement.PAIRED)
+
+
+def test_a_running_server_is_not_restarted():
+    with pytest.raises(SpecError, match=r"cache cold: .* is a running server"):
+        study_of("mysql://root@127.0.0.1/", cache=Cache.COLD)
