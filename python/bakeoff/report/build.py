@@ -18,6 +18,7 @@ BUSY_SHARE = 0.10
 SECTIONS = (
     SectionSource(Place.THROUGHPUT, performance.throughput_section),
     SectionSource(Place.THROUGHPUT, performance.stability_section),
+    SectionSource(Place.THROUGHPUT, performance.restart_section, findings=performance.restart_findings),
     SectionSource(Place.THROUGHPUT, performance.epochs_section),
     SectionSource(Place.THROUGHPUT, machine.hosts_section, findings=machine.hosts_findings),
     SectionSource(Place.LATENCY, performance.latency_section),
@@ -26,6 +27,7 @@ SECTIONS = (
     SectionSource(Place.STUDY, studies.pairs_section),
     SectionSource(Place.COSTS, machine.costs_section),
     SectionSource(Place.COSTS, machine.sizes_section),
+    SectionSource(Place.COSTS, machine.storage_section, findings=machine.storage_findings),
     SectionSource(Place.COSTS, machine.processors_section),
     SectionSource(Place.SETUP, setups.data_section),
     SectionSource(Place.SETUP, setups.settings_section),

@@ -1,20 +1,23 @@
-"""Sections on resources: cost per event, bytes on disk, hosts of a cluster, the machine while measuring."""
+"""Sections on resources: cost per event, bytes on disk, hosts, the machine while measuring, limited storage."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from bakeoff.report import numbers
 from bakeoff.report.context import CPU_KINDS, Context
 from bakeoff.report.performance import summary_table
 from bakeoff.report.view import Column, Prose, Section, Table, Value
+from bakeoff.results.epoch_data import COUNTERS, CellCounters
+from bakeoff.spec.machine import Storage
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import Spread, by_host, spread
 from bakeoff.stats.model import ArmSummary, Comparison, Estimate
-from bakeoff.units import format_bytes, format_ns, percent_text
+from bakeoff.units import format_bytes, format_ns, format_rate, percent_text
 
 _Read = Callable[[ArmSummary], float | None]
 
@@ -189,3 +192,104 @@ def processors_section(context: Context) -> Section | None:
         page_only=True,
     )
     return Section.of(f"Processors{whose}", table, anchor="processors", nav="Processors")
+
+
+# Limited storage: what was asked for, what servers read and wrote, and what the device did.
+
+REACHED = 0.9  # of a limit
+BUSY = 0.9  # of the time; a device that is busy all the time may be what limits
+_RATES = {
+    "read_iops": "reads",
+    "write_iops": "writes",
+    "read_bandwidth": "read_bytes",
+    "write_bandwidth": "write_bytes",
+}
+
+
+@dataclass(frozen=True)
+class Used:
+    """What one arm with limited storage did in a cell, summed over valid epochs."""
+
+    cell: str
+    arm: str
+    storage: Storage
+    seconds: float  # under load
+    counters: dict[str, float]
+
+    def rate(self, name: str) -> float:
+        return self.counters.get(f"storage.{name}", 0.0) / self.seconds
+
+    @property
+    def share(self) -> float:
+        """How much of the limit that was used most."""
+        return max(self.rate(_RATES[name]) / limit for name, limit in self.storage.limits.items())
+
+    @property
+    def busy(self) -> float:
+        return self._a_ms("device.busy_ms")
+
+    @property
+    def queue(self) -> float:
+        return self._a_ms("device.queue_ms")
+
+    @property
+    def await_ns(self) -> float:
+        waited_ms = sum(self.counters.get(f"device.{way}_ms", 0.0) for way in ("read", "write"))
+        return 1e6 * waited_ms / max(1.0, sum(self.counters.get(f"device.{way}s", 0.0) for way in ("read", "write")))
+
+    def _a_ms(self, name: str) -> float:
+        return self.counters.get(name, 0.0) / max(1.0, self.counters.get("device.elapsed_ms", 0.0))
+
+
+def used(context: Context) -> list[Used]:
+    limited = {name: arm.server.machine.storage for name, arm in context.arms.items()}
+    sums: dict[tuple[str, str], CellCounters] = {}
+    for epoch in context.valid_epochs if any(storage.limits for storage in limited.values()) else ():
+        for arm, cells in context.run.server_json(epoch, COUNTERS, dict[str, CellCounters]).items():
+            for cell, own in cells.items() if limited[arm].limits else ():
+                total = sums.setdefault((cell, arm), CellCounters(events=0, seconds=0, counters={}))
+                total["seconds"] += own["seconds"]
+                for name, value in own["counters"].items():
+                    if name.startswith(("storage.", "device.")):
+                        total["counters"][name] = total["counters"].get(name, 0.0) + value
+    order = [(cell, arm) for cell in context.cells for arm in context.arms if (cell, arm) in sums]
+    return [Used(*key, limited[key[1]], sums[key]["seconds"], sums[key]["counters"]) for key in order]
+
+
+def storage_section(context: Context) -> Section | None:
+    table = Table.of(
+        "storage",
+        context.once(used),
+        Column("arm", lambda each: context.labels[each.arm]),
+        Column("limits", lambda each: str(each.storage)),
+        Column("reads/s", lambda each: format_rate(each.rate("reads"))),
+        Column("writes/s", lambda each: format_rate(each.rate("writes"))),
+        Column("read/s", lambda each: format_bytes(each.rate("read_bytes"))),
+        Column("written/s", lambda each: format_bytes(each.rate("write_bytes"))),
+        Column("of the limit", lambda each: numbers.share(each.share)),
+        Column("await", lambda each: format_ns(each.await_ns)),
+        Column("queue", lambda each: f"{each.queue:.2g}"),
+        Column("device busy", lambda each: numbers.share(each.busy)),
+        **context.by_cell,
+        slot=lambda each: context.slots[each.arm],
+        note="Reads and writes: by the server's control group, in the cell, per second that the arm was under load. Of "
+        "the limit: of the one that was used most. Await, queue and busy: by the device, with all that used it.",
+    )
+    return Section.of("Limited storage", table, anchor="storage", nav="Storage")
+
+
+def storage_findings(context: Context) -> Iterator[str]:
+    found = context.once(used)
+    for arm in dict.fromkeys(map(attrgetter("arm"), found)):
+        own = [each for each in found if each.arm == arm]
+        most = max(own, key=attrgetter("share"))
+        if most.share < REACHED:
+            where = f" (most in {context.cell_title(most.cell)}: {numbers.share(most.share)} of it)"
+            yield f"{context.labels[arm]} never reached the limit of its storage{where}."
+        for each in own:
+            if each.share < REACHED and each.busy >= BUSY:
+                yield (
+                    f"{context.labels[arm]} in {context.cell_title(each.cell)}: the device was busy "
+                    f"{numbers.share(each.busy)} of the time at {numbers.share(each.share)} of the limit, so it "
+                    "was the bottleneck."
+                )

@@ -1,9 +1,11 @@
 """Sections on how fast every arm was: throughput, stability, every epoch, latency."""
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +15,11 @@ from bakeoff.report.context import DETAIL_CELLS, Context
 from bakeoff.report.studies import scaling_section
 from bakeoff.report.view import Charts, Column, Panel, Prose, Section, Series, Table, Value
 from bakeoff.results import decode_histogram
+from bakeoff.results.epoch_data import RESTART
 from bakeoff.results.frame import Frame
+from bakeoff.spec.fields import Cache
 from bakeoff.stats.model import ArmSummary, Comparison
+from bakeoff.stats.restart import WARM_SHARE, ArmRestarts, compare_restarts
 from bakeoff.stats.summary import STALL, TAIL_MIN, stability
 from bakeoff.units import format_duration, format_ns, format_rate
 
@@ -179,6 +184,48 @@ def _stability_table(context: Context) -> Table:
         "over their mean, including the machine's own drift, which cancels in the ratios. Slices in which no "
         "event both began and ended are left out.",
     )
+
+
+# Restarts with empty caches.
+
+
+def _restarts(context: Context) -> list[ArmRestarts]:
+    if context.study.cache is not Cache.COLD:
+        return []
+    records = {epoch: context.run.server_json(epoch, RESTART, dict[str, Any]) for epoch in context.valid_epochs}
+    found = {each.arm: each for each in compare_restarts(records, context.analysis.baseline)}
+    return [found[arm] for arm in context.arms if arm in found]
+
+
+def restart_section(context: Context) -> Section | None:
+    table = Table.of(
+        "restarts",
+        context.once(_restarts),
+        Column("arm", lambda each: context.labels[each.arm]),
+        Column("until warm", lambda each: f"{each.typical_s:.3g} s" if each.typical_s else "never"),
+        Column("of it starting", lambda each: f"{each.start_s:.3g} s"),
+        Column("ratio", lambda each: numbers.ratio_of(each.ratio) if each.ratio else ""),
+        Column("95% interval", lambda each: numbers.interval(each.ratio.interval) or "n/a" if each.ratio else ""),
+        Column("too late", lambda each: str(each.late) if each.late else ""),
+        slot=lambda each: context.slots[each.arm],
+        note="Seconds from the start of the process, with an empty page cache and buffer pool, until a second of load "
+        f"had {WARM_SHARE:.0%} of the throughput before: geometric mean over epochs. In each epoch every arm is "
+        "restarted alone, after measuring. Below 1 the arm is fast again sooner. Too late: epochs in which it was not "
+        "warm within the time limit; they are left out.",
+    )
+    return Section.of("After a restart", table, anchor="restarts", nav="Restarts", in_terminal=True)
+
+
+def restart_findings(context: Context) -> Iterator[str]:
+    found = context.once(_restarts)
+    base = next((each for each in found if each.arm == context.analysis.baseline), None)
+    for each in found:
+        if base and base.typical_s and each.ratio and each.typical_s and each.ratio.interval.low is not None:
+            yield (
+                f"After a restart with empty caches {context.labels[each.arm]} takes {each.typical_s:.3g} s to be fast "
+                f"again, {numbers.ratio_of(each.ratio)} ({numbers.interval(each.ratio.interval)}) as long as "
+                f"{context.labels[base.arm]}."
+            )
 
 
 # Every epoch.

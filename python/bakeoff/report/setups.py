@@ -132,7 +132,7 @@ def setup_line(arm: Arm) -> str:
     parts += [
         f"{name}={each}" if each else name for name, value in arm.server.options for each in values_of(name, value)
     ]
-    parts += [f"{name}={value}" for name, value in arm.server.env]
+    parts += [f"{name}={value}" for name, value in (*arm.server.env, *arm.server.limits)]
     if arm.slowdown_percent:
         parts.append(f"{arm.slowdown_percent:g} uncounted events per 100 (injected slowdown)")
     return " · ".join(part for part in parts if part)
@@ -156,9 +156,9 @@ def data_parts(arm: Arm) -> list[str]:
 
 def _facts(arm: Arm) -> dict[str, str]:
     server = arm.server
-    facts = {"server": str(server.with_settings(options=(), env=(), cnf_files=()))}
+    facts = {"server": str(server.with_settings(options=(), env=(), cnf_files=(), limits=()))}
     facts |= {name: ", ".join(values_of(name, value)) or "on" for name, value in server.options}
-    facts |= {f"env.{name}": value for name, value in server.env}
+    facts |= {f"env.{name}": value for name, value in server.env} | dict(server.limits)
     facts |= {f"@{from_here(file)}": "read" for file in server.cnf_files}
     facts |= {f"data: {key.replace('_', ' ')}": str(value) for key, value in arm.data if value and key != "options"}
     facts |= {f"data: {name.replace('_', ' ')}": str(value) for name, value in arm.data.options}

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from operator import itemgetter
 
 from bakeoff.report import numbers
@@ -162,21 +163,29 @@ _SCALING_NOTE = (
     "from the law by more than the noise of the epochs; rely on the points. "
 )
 
+_CORES_NOTE = _SCALING_NOTE.replace("one thread", "one CPU").replace("thread", "CPU")
+
 
 def scaling_section(context: Context) -> Section | None:
     """Show the scaling law of each arm, for workloads with at least four thread counts."""
-    fits = _fits(context)
-    return Section.of("Scaling law", _scaling_table(context, fits), anchor="scaling")
+    return Section.of(
+        "Scaling law",
+        _scaling_table(context, "scaling", _fits(context), "threads", "workload"),
+        _scaling_table(context, "cores", _core_fits(context), "CPUs", "cell"),
+        anchor="scaling",
+    )
 
 
-def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit]) -> Table:
+def _scaling_table(
+    context: Context, name: str, fits: Mapping[tuple[str, str], ScalingFit], over: str, within: str
+) -> Table:
     intervals = "Intervals: cluster bootstrap over epochs."
     if any(fit.rate.low is None for fit in fits.values()):
         intervals = f"No intervals below {EPOCHS_MIN_BOOTSTRAP} epochs or over several hosts."
     return Table.of(
-        "scaling",
+        name,
         ((*key, fit) for key, fit in fits.items()),
-        Column("arm", lambda each: context.labels[each[1]]),
+        Column("arm" if over == "threads" else "first arm", lambda each: context.labels[each[1]]),
         Column("λ, events/s", lambda each: _band(each[2].rate, format_rate)),
         Column("σ", lambda each: _band(each[2].contention, _coefficient)),
         Column("κ", lambda each: _band(each[2].crosstalk, _coefficient)),
@@ -184,9 +193,26 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
         Column("fits", lambda each: _fits_text(each[2])),
         group=itemgetter(0),
         slot=lambda each: context.slots[each[1]],
-        group_title="workload",
-        note=_SCALING_NOTE + intervals,
+        group_title=within,
+        note=(_SCALING_NOTE if over == "threads" else _CORES_NOTE) + intervals,
     )
+
+
+def _core_fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
+    """Fit the law over `cpus` to arms that are alike but for them, by cell and first arm."""
+    alike: dict[object, dict[int, str]] = {}
+    for name in context.compared_arms:
+        arm = context.arms[name]
+        if cpus := arm.server.machine.cpus:
+            others = tuple(each for each in arm.server.limits if each[0] != "cpus")
+            same = (arm.server.with_settings(limits=others), arm.data, arm.connection)
+            alike.setdefault(same, {}).setdefault(cpus, name)
+    found = {}
+    for cell, own in product(context.cells, alike.values()):
+        rates = {cpus: context.epoch_rates.get((cell, arm), {}) for cpus, arm in own.items()}
+        if fit := fit_scaling(rates, seed=context.study.seed, host_of=context.host_of):
+            found[context.cell_title(cell), own[min(own)]] = fit
+    return found
 
 
 def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
