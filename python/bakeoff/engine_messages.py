@@ -20,7 +20,6 @@ class Work(TypedDict, total=False):
     capture: str
     chunk_events: int
     speed: float | None
-    repeated_reads: int
     reads_only: bool
 
 

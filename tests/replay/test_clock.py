@@ -1,13 +1,11 @@
 """How a capture is cut and refused when replayed by the clock, or with more sessions than connections."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.replay.captures import make_capture
-from bakeoff.replay.measuring import MEASURING, _Work, capture_facts, chunk_events, repeated_reads
+from bakeoff.replay.measuring import MEASURING, _Work, capture_facts, chunk_events
 from bakeoff.spec import Workload
 from bakeoff.spec.study import Placement
 
@@ -173,36 +171,3 @@ def test_more_threads_than_connections_is_said_in_a_line(inside, shell, sql, mor
     assert ran.code == 0, ran
     assert words in " ".join(ran.err.split())
     assert f"shop/{threads}" in ran.out, ran.out
-
-
-def in_place(path, *, threads=1, writes=False, speed=None, warms=False):
-    cell = SimpleNamespace(script=str(path), threads=threads, writes=writes, speed=speed)
-    study = SimpleNamespace(budget_s=600.0)
-    return repeated_reads(SimpleNamespace(cell=cell, study=study, arms="AB", changes_nothing=warms))
-
-
-def test_the_queries_of_a_short_capture_are_timed_one_by_one(tmp_path):
-    short = log_of(tmp_path, range(67), connections=2)
-    assert in_place(short) == in_place(short, threads=2) == 67
-    assert in_place(short, threads=3) is None, "reads of two connections fill three sessions"
-    assert in_place(short, threads=3, writes=True) == 67
-    assert in_place(short, speed=1.0) is None
-    assert in_place(short, warms=True) is None
-    assert in_place(log_of(tmp_path, range(501))) is None
-    assert in_place(log_of(tmp_path, range(9), sql=INSERT), writes=True) == 0
-
-
-@pytest.mark.parametrize(("seconds", "fits"), [(0.5, True), (5.0, False)])
-def test_a_short_log_of_slow_statements_is_replayed_in_parts_unless_six_passes_fit_the_budget(tmp_path, seconds, fits):
-    entry = (
-        "# User@Host: a[a] @ h []  Id: 1\n# Query_time: {}  Lock_time: 0 Rows_sent: 1  Rows_examined: 1\nSELECT 1;\n"
-    )
-    (tmp_path / "slow.log").write_text(entry.format(seconds) * 60)
-    make_capture(
-        [str(tmp_path / "slow.log")],
-        tmp_path / "slow.capture",
-        redact=False,
-        log_format=None,
-        on_progress=lambda *_: None,
-    )
-    assert (in_place(tmp_path / "slow.capture") is not None) is fits

@@ -147,32 +147,6 @@ def statements(arms, name, folder):
     return [event["sql"] for event in log.statements if "/*m" in event["sql"]]
 
 
-def test_reads_repeat_in_place_equally_often_on_both_arms_and_all_else_runs_once_in_order(arms, tmp_path):
-    texts = [
-        "SELECT SUM(a) FROM t", "UPDATE t SET a = a + 1 WHERE id = 1", "SELECT ROW_COUNT()", "BEGIN",
-        "SELECT a FROM t WHERE id = 1", "UPDATE t SET a = a + 1 WHERE id = 2", "SELECT a FROM t FOR UPDATE", "COMMIT",
-        "SELECT a FROM t WHERE id = 2", "SELECT @x", "SELECT MAX(a) FROM t",
-    ]  # fmt: skip
-    events = [(1, "Query", f"{sql} /*m{at}*/") for at, sql in enumerate(texts)]
-    before = {name: len(arms.marks(name, tmp_path)) for name in "AB"}
-    # 50 ms on each arm for each of the three reads that may repeat.
-    measured = arms.replay(written(tmp_path, events), threads=1, chunk_events=2, seconds=0.3, repeated_reads=3)
-    assert measured.failures == []
-    runs = {name: [int(mark) for _, mark in arms.marks(name, tmp_path)[before[name] :]] for name in "AB"}
-    assert runs["A"] == sorted(runs["A"]), "in the file's order"
-    counts = Counter(runs["A"])
-    assert {texts[at] for at, count in counts.items() if count > 1} == {texts[at] for at in (0, 8, 10)}
-    assert counts.keys() == set(range(len(texts)))
-    assert runs["A"] == runs["B"]
-    for name in "AB":
-        own = [each for each in measured.slices if each["arm"] == name]
-        assert sum(each["events"] for each in own) == len(texts)
-        assert sum(each["events"] + each["outside_events"] for each in own) == len(runs[name])
-        event = next(each for each in measured.histograms if (each["arm"], each["operation"]) == (name, "event"))
-        assert event["count"] == len(texts)
-        assert sum(each["length_ns"] - each["busy_ns"] for each in own) > 50e6, "repetitions are in no window"
-
-
 def test_statements_that_fail_are_counted_and_a_killed_connection_comes_back(arms, tmp_path):
     events = [
         (1, "Query", "SELECT 1"),

@@ -40,13 +40,11 @@ pub struct Statement {
     pub effect: Effect,
     /// It calls a function for the current time. Views and routines that do so are not known.
     pub uses_clock: bool,
-    /// It may return what an earlier statement of its session left behind: a counter, a warning, a user variable.
-    pub uses_session: bool,
 }
 
 impl Statement {
     pub fn classify(sql: &[u8]) -> Self {
-        Self { class: class(sql), effect: effect(sql), uses_clock: uses_clock(sql), uses_session: uses_session(sql) }
+        Self { class: class(sql), effect: effect(sql), uses_clock: uses_clock(sql) }
     }
 }
 
@@ -224,20 +222,6 @@ const CLOCK: [&str; 12] = [
 
 fn uses_clock(sql: &[u8]) -> bool {
     Lexer::new(sql).any(|token| token.kind == Kind::Word && is_one_of(&sql[token.start..token.end], &CLOCK))
-}
-
-/// `SHOW` stands for `SHOW WARNINGS`, `SHOW ERRORS` and `SHOW STATUS`.
-#[rustfmt::skip]
-const LEFT_BEHIND: [&str; 7] = [
-    "SHOW", "LAST_INSERT_ID", "ROW_COUNT", "FOUND_ROWS", "IDENTITY", "WARNING_COUNT", "ERROR_COUNT",
-];
-
-fn uses_session(sql: &[u8]) -> bool {
-    Lexer::new(sql).any(|token| match token.kind {
-        Kind::Host => true,
-        Kind::Word => is_one_of(&sql[token.start..token.end], &LEFT_BEHIND),
-        _ => false,
-    })
 }
 
 fn class_of(parts: &[Part]) -> Class {

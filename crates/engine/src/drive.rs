@@ -201,7 +201,6 @@ fn measure_replay(call: Call<'_>, request: &Measure, order: ReplayOrder, arms: &
             block: Arc::clone(&replay.block),
             operations: Arc::clone(&replay.operations),
             speed: request.speed,
-            share_ns: request.share_ns(),
             read_only: arm.read_only,
             home_schema: arm.address.database.clone().unwrap_or_default(),
             home_names: format!("{}{}", arm.address.charset, collation.collect::<String>()),

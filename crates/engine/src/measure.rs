@@ -229,7 +229,6 @@ impl<'a> Cell<'a> {
     fn is_over(&self, blocks: u64) -> bool {
         match self.request.blocks {
             Some(wanted) => blocks >= wanted,
-            None if self.request.repeated_reads.is_some() => false, // the end of the capture ends it
             None => blocks > 0 && Some(seconds(now_ns() - self.started_ns)) >= self.request.seconds,
         }
     }

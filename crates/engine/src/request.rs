@@ -198,8 +198,6 @@ pub struct Measure {
     pub capture: Option<PathBuf>,
     pub chunk_events: Option<u64>,
     pub speed: Option<f64>,
-    /// Plain reads that share an arm's part of `seconds`: each is repeated in place, and the capture runs once.
-    pub repeated_reads: Option<u64>,
     #[serde(default)]
     pub reads_only: bool,
     #[serde(default)]
@@ -235,14 +233,7 @@ impl Measure {
             reads_only: self.reads_only,
             by_clock: self.speed.is_some(),
             begin: self.key_seed,
-            once: self.repeated_reads.is_some(),
         })
-    }
-
-    /// Time that each plain read of an arm has for its repetitions [ns].
-    pub fn share_ns(&self) -> Option<u64> {
-        let reads = self.repeated_reads?.max(1) as f64;
-        Some((self.seconds? * 1e9 / self.arms.len() as f64 / reads) as u64)
     }
 
     pub fn is_open_loop(&self) -> bool {
@@ -269,16 +260,8 @@ impl Measure {
             (rate_fits, "measure: load.rate_per_s must be above 0 and give at most 20 million events a slice"),
             (self.script.is_some() != is_capture, "measure: exactly one of script and capture must be set"),
             (
-                is_capture
-                    || self.chunk_events.is_none()
-                        && self.speed.is_none()
-                        && self.repeated_reads.is_none()
-                        && !self.reads_only,
-                "measure: chunk_events, speed, repeated_reads and reads_only belong to a capture",
-            ),
-            (
-                self.repeated_reads.is_none() || self.seconds.is_some() && self.speed.is_none(),
-                "measure: repeated_reads needs seconds, and no speed",
+                is_capture || self.chunk_events.is_none() && self.speed.is_none() && !self.reads_only,
+                "measure: chunk_events, speed and reads_only belong to a capture",
             ),
             (!is_capture || self.chunk_events > Some(0), "measure: a capture needs chunk_events, 1 or more"),
             (

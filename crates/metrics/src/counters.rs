@@ -135,11 +135,6 @@ impl SliceCounters {
         self.window_end_ns.store(end_ns, Relaxed);
     }
 
-    /// Takes time out of the window, by a later start. What it was used for does not count.
-    pub fn shorten_window(&self, by_ns: u64) {
-        self.window_start_ns.store(self.window_start_ns.load(Relaxed) + by_ns, Relaxed);
-    }
-
     #[inline]
     pub fn add_event(&self, latency_ns: u64) {
         self.events.add(1);

@@ -16,7 +16,6 @@ from bakeoff.engine import Measurement, Message
 from bakeoff.engine_messages import SliceMessage, Work
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
-from bakeoff.plan.timing import EPOCHS_MIN
 from bakeoff.replay.captures import capture_events, capture_totals
 from bakeoff.run.measuring import CellRun, Measuring
 from bakeoff.spec import Study, Workload
@@ -25,7 +24,6 @@ from bakeoff.units import format_duration
 _BLOCKS_MIN = 4  # in one pass over a capture that writes
 _EVENTS_PER_S = 1_000.0  # if the log has no times
 _EVENTS_PER_S_MAX = 10_000.0  # another server may not reach the speed of the log
-_SHORT = 500  # statements of a capture whose queries are timed one by one
 _CHUNK_MAX_S = 60.0  # by the clock: from the first to the last statement of any chunk
 
 
@@ -52,11 +50,6 @@ class CaptureFacts:
 
     def moments_us(self, *, reads_only: bool) -> np.ndarray:
         return self.starts_us[self.reads_only] if reads_only else self.starts_us
-
-    def is_short(self, *, threads: int, arms: int, budget_s: float) -> bool:
-        """Whether a capture has so few statements that reads repeat in place, and the fewest passes fit the budget."""
-        pass_s = self.statements * (self.mean_s or 0.0) / min(threads, self.connections)
-        return self.statements <= _SHORT and EPOCHS_MIN * arms * pass_s <= budget_s
 
     def copies(self, threads: int) -> int:
         """Return how often the engine replays each connection at once, if all are reads and none by the clock."""
@@ -143,31 +136,16 @@ class _Work:
         return int(np.cumsum(steps[np.lexsort((steps, times))]).max())
 
 
-def repeated_reads(run: CellRun) -> int | None:
-    """Return the number of plain reads of a capture whose queries are timed one by one; None for every other one."""
-    cell, facts = run.cell, capture_facts(run.cell.script)
-    fills_sessions = cell.writes or cell.threads <= facts.connections
-    short = facts.is_short(threads=cell.threads, arms=len(run.arms), budget_s=run.study.budget_s)
-    if run.changes_nothing or cell.speed or not fills_sessions or not short:
-        return None
-    return facts.statements - facts.writes.total()
-
-
-def chunk_events(
-    cell: Cell, slices: SliceLength, *, reads_only: bool, events_per_s: float | None, in_place: bool = False
-) -> int:
-    """Return the statements per chunk: about a slice's worth; at most an eighth of a capture that runs once.
+def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_per_s: float | None) -> int:
+    """Return the statements per chunk: about a slice's worth; at most an eighth of a capture that writes.
 
     The rate comes from the log unless `events_per_s` was measured; by the clock it always does.
     """
     facts = capture_facts(cell.script)
-    once = max(1, facts.statements // (2 * _BLOCKS_MIN))
-    if in_place:
-        return once
     if events_per_s is None or cell.speed:
         guess = _EVENTS_PER_S_MAX if cell.speed else _EVENTS_PER_S
         events_per_s = min(_EVENTS_PER_S_MAX, cell.threads / facts.mean_s) if facts.mean_s else guess
-    most = facts.statements if reads_only or not facts.writes else once
+    most = facts.statements if reads_only or not facts.writes else facts.statements // (2 * _BLOCKS_MIN)
     if reads_only and not cell.speed:
         most *= facts.copies(cell.threads)
     wanted = max(1, min(round(events_per_s * slices.slice_ns / 1e9), most))
@@ -218,15 +196,12 @@ class CaptureMeasuring(Measuring):
         if run.changes_nothing and not capture_facts(cell.script).reads:
             return None
         rate = run.rates.get((cell.name, reads_only)) or run.rates.get((cell.name, not reads_only))
-        reads = repeated_reads(run)
-        events = chunk_events(cell, run.slices, reads_only=reads_only, events_per_s=rate, in_place=reads is not None)
-        work: Work = {
+        return {
             "capture": cell.script,
-            "chunk_events": events,
+            "chunk_events": chunk_events(cell, run.slices, reads_only=reads_only, events_per_s=rate),
             "speed": run.workload.speed,
             "reads_only": reads_only,
         }
-        return work if reads is None else {**work, "repeated_reads": reads}
 
     def begin(self, run: CellRun) -> Callable[[Measurement], None]:
         return lambda measured: _note_limits(run, measured.slices)

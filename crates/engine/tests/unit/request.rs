@@ -113,8 +113,6 @@ fn a_capture_takes_the_place_of_a_script() {
         (r#""script": "x", "capture": "y", "chunk_events": 1"#, "exactly one of script and capture"),
         (r#""script": "x", "reads_only": true"#, "belong to a capture"),
         (r#""capture": "y""#, "chunk_events, 1 or more"),
-        (r#""script": "x", "repeated_reads": 1"#, "belong to a capture"),
-        (r#""capture": "y", "chunk_events": 1, "repeated_reads": 1, "speed": 1"#, "needs seconds, and no speed"),
         (r#""capture": "y", "chunk_events": 0"#, "chunk_events, 1 or more"),
         (r#""capture": "y", "chunk_events": 1, "options": {"tables": 1}"#, "no options"),
         (r#""capture": "y", "chunk_events": 1, "speed": 0"#, "speed must be"),

@@ -42,7 +42,7 @@ pub struct EventClock<S> {
     pub thread: u32,
     pub thread_host: Rc<ThreadHost>,
     gate: Arc<StartGate>,
-    pub(crate) stats: Arc<WorkerStats>,
+    pub(super) stats: Arc<WorkerStats>,
     pub(crate) latencies: LatencyStore,
     pub(super) slice: CurrentSlice,
     pub(super) event: Event,
@@ -100,7 +100,7 @@ impl<S: Schedule> EventClock<S> {
     }
 
     #[inline]
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.gate.is_open(self.slice.number.get())
     }
 
@@ -187,12 +187,6 @@ impl<S: Schedule> EventClock<S> {
         self.gate.sleep_until(self.slice.number.get(), until_ns);
     }
 
-    pub(super) fn count_bytes_from_here(&self) {
-        let traffic = self.thread_host.connector.traffic();
-        self.event.sent_bytes.set(traffic.sent_bytes.get());
-        self.event.received_bytes.set(traffic.received_bytes.get());
-    }
-
     fn record_event(&self) {
         let event = &self.event;
         let latency_ns = self.boundary_ns().saturating_sub(event.origin_ns.get());
@@ -221,7 +215,9 @@ impl<S: Schedule> Events for EventClock<S> {
         event.counted.set(event.in_window.get() && !event.injected.get());
         self.stats.set_in_event(true);
         event.operations.borrow_mut().clear();
-        self.count_bytes_from_here();
+        let traffic = self.thread_host.connector.traffic();
+        event.sent_bytes.set(traffic.sent_bytes.get());
+        event.received_bytes.set(traffic.received_bytes.get());
     }
 
     #[inline]

@@ -55,22 +55,6 @@ impl SliceHost {
         self.is_open()
     }
 
-    /// Begins another execution of the current event. Its bytes replace those of the execution before.
-    pub(crate) fn execute_again(&self) {
-        self.stats.counters().outside_events.add(1);
-        self.count_bytes_from_here();
-    }
-
-    /// Leaves time that the current event has taken out of its latency and out of the window.
-    pub(crate) fn leave_out(&self, ns: u64) {
-        self.event.origin_ns.set(self.event.origin_ns.get() + ns);
-        self.stats.counters().shorten_window(ns);
-    }
-
-    pub(crate) fn event_ns(&self) -> u64 {
-        self.boundary_ns().saturating_sub(self.event.origin_ns.get())
-    }
-
     pub(crate) fn is_injected(&self) -> bool {
         self.event.injected.get()
     }

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::capture_file::{self, EventLine};
 use bakeoff_capture::session::SessionState;
@@ -34,13 +34,11 @@ pub struct ReplayOrder {
     pub by_clock: bool,
     /// Where reads start, modulo the number of events, so that every part of a long capture is reached.
     pub begin: u64,
-    /// Run every statement of the capture once, from its beginning, even if it only reads.
-    pub once: bool,
 }
 
 impl ReplayOrder {
     fn copies(&self, connections: u64) -> u64 {
-        let may_repeat = self.reads_only && !self.by_clock && !self.once;
+        let may_repeat = self.reads_only && !self.by_clock;
         if may_repeat { (self.sessions as u64).div_ceil(connections.max(1)).max(1) } else { 1 }
     }
 }
@@ -56,9 +54,7 @@ pub struct Statement {
     pub sql: Vec<u8>,
     pub operation: usize,
     pub state: Arc<State>,
-    pub class: Class,
-    /// How often the statement may run again in place. None if never; the arm that comes first decides for all.
-    pub repeats: Option<OnceLock<u64>>,
+    pub reads: bool,
     /// Start of the statement [µs since the start of its chunk].
     pub offset_us: u64,
     /// Start in seconds since 1970, if the statement may depend on it. `NOW()` returns this.
@@ -156,11 +152,6 @@ impl Chunk {
 }
 
 impl Transaction {
-    /// Whether its statements may run again without another session noticing.
-    fn only_reads(&self) -> bool {
-        self.statements.iter().all(|statement| !matches!(statement.class, Class::Write(_)))
-    }
-
     fn end_us(&self) -> u64 {
         self.statements.last().map_or(0, |statement| statement.offset_us)
     }
@@ -233,7 +224,7 @@ impl Reader {
     }
 
     fn skip(&mut self, events: u64) -> Result<(), Failure> {
-        if !self.order.reads_only || self.order.once {
+        if !self.order.reads_only {
             return Ok(());
         }
         for _ in 0..self.order.begin % events.max(1) {
@@ -269,9 +260,7 @@ impl Reader {
     fn chunk(&self, draft: Draft) -> Chunk {
         let mut sessions: Vec<Vec<Transaction>> = self.load.iter().map(|_| Vec::new()).collect();
         for (session, mut transaction) in draft.transactions {
-            let only_reads = transaction.only_reads();
             for statement in &mut transaction.statements {
-                statement.repeats = statement.repeats.take().filter(|_| only_reads);
                 statement.offset_us = statement.offset_us.saturating_sub(draft.first_us.unsigned_abs());
             }
             sessions[session].push(transaction);
@@ -327,7 +316,7 @@ impl Reader {
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.forget(number);
         }
-        self.ended = self.order.once || self.wrote || !self.found && !self.partial;
+        self.ended = self.wrote || !self.found && !self.partial;
         self.partial = false;
         if !self.ended {
             let (_, lines) = capture_file::open(&self.order.capture).map_err(failure)?;
@@ -368,7 +357,7 @@ impl Reader {
     }
 
     fn statement(&mut self, key: ConnectionKey, event: &EventLine, sql: &[u8], classified: bakeoff_capture::Statement) {
-        let bakeoff_capture::Statement { class, uses_clock, uses_session, .. } = classified;
+        let bakeoff_capture::Statement { class, uses_clock, .. } = classified;
         let writes = matches!(class, Class::Write(_));
         if writes && self.order.reads_only {
             return;
@@ -394,8 +383,7 @@ impl Reader {
         let statement = Statement {
             operation: operation.copied().unwrap_or(self.numbers.len()),
             state,
-            class,
-            repeats: (class == Class::Read && !uses_session).then(OnceLock::new),
+            reads: class == Class::Read,
             offset_us: start_us.unsigned_abs(),
             second: event.start_us.filter(|_| writes || uses_clock).map(|us| us.unsigned_abs() / 1_000_000),
             sql: sql.to_vec(),

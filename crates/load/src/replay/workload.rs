@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::lexer::{code_tokens, is_word};
 use bakeoff_capture::session::SessionState;
-use bakeoff_capture::{Class, Dialect, Effect, effect, used_schema};
+use bakeoff_capture::{Dialect, Effect, effect, used_schema};
 use bakeoff_script::host::{ConnectTarget, Connection, EventEnd, Events as _, Host as _, SqlError, reconnect};
 use serde::Serialize;
 
@@ -24,8 +24,6 @@ const NO_READ_ONLY: [u16; 2] = [1064, 1193];
 const WAIT_MAX_NS: u64 = 300_000_000_000;
 /// Wait for a table that a session of a later chunk unlocks as long as for a row by default, not a year [s].
 const LOCK_WAIT: &[u8] = b"SET SESSION lock_wait_timeout = 50";
-/// An arm runs a read less often than the arm before it once the read has used its share this many times.
-const SHARES_MAX: u64 = 10;
 const CHARSET: [&str; 6] = [
     "character_set",
     "character_set_client",
@@ -48,8 +46,6 @@ pub struct ReplayWorkload {
     pub operations: Arc<Vec<String>>,
     /// Replay speed relative to the captured timing (1 = real time). None for as fast as possible.
     pub speed: Option<f64>,
-    /// Time for a plain read and its repetitions in place [ns]. None if nothing is repeated.
-    pub share_ns: Option<u64>,
     pub read_only: bool,
     pub home_schema: String,
     /// What `SET NAMES` takes for the character set of the arm.
@@ -154,12 +150,12 @@ impl ReplaySession<'_> {
                     break;
                 }
                 self.host.event_start();
-                if let Some(read) = Some(statement).filter(|each| each.class == Class::Read).or(repeated) {
+                if let Some(read) = Some(statement).filter(|each| each.reads).or(repeated) {
                     let _ = self.query(&read.sql, false);
                 }
                 self.host.event_stop(EventEnd::Done);
             }
-            repeated = Some(statement).filter(|each| each.class == Class::Read).or(repeated);
+            repeated = Some(statement).filter(|each| each.reads).or(repeated);
             if let Err(error) = self.event(transaction, index)? {
                 self.skip(&transaction.statements[index + 1..], &error);
                 return Ok(true);
@@ -200,9 +196,6 @@ impl ReplaySession<'_> {
             self.count(statement, error);
             (outcome, renewed) = self.repeat(&transaction.statements[..=index])?;
         }
-        if outcome.is_ok() {
-            outcome = self.run_again_in_place(statement);
-        }
         match &outcome {
             Ok(()) => self.follow(&statement.sql),
             Err(error) => {
@@ -216,37 +209,6 @@ impl ReplaySession<'_> {
         self.host.operation_is(self.number(statement.operation));
         self.host.event_stop(EventEnd::Done);
         Ok(outcome.or_else(|error| if error.fatal { Err(error) } else { Ok(()) }))
-    }
-
-    /// Runs a read again while its share of the time lasts, so that the event takes their mean time. The execution
-    /// before was a warm-up, unless there is room for only one.
-    fn run_again_in_place(&mut self, statement: &Statement) -> Result<(), SqlError> {
-        let (Some(share_ns), Some(repeats)) = (self.plan.share_ns, &statement.repeats) else {
-            return Ok(());
-        };
-        self.host.look_at_clock();
-        let first_ns = self.host.event_ns();
-        let (mut done, mut all_ns, mut last_ns) = (0, first_ns, first_ns);
-        let mut outcome = Ok(());
-        while outcome.is_ok() && self.host.is_open() {
-            let runs_again = match repeats.get() {
-                Some(&wanted) => done < wanted && (done == 0 || all_ns < SHARES_MAX * share_ns),
-                None => all_ns + last_ns <= share_ns,
-            };
-            if !runs_again {
-                repeats.get_or_init(|| done);
-                break;
-            }
-            self.host.execute_again();
-            outcome = self.query(&statement.sql, false);
-            self.host.look_at_clock();
-            last_ns = self.host.event_ns() - all_ns;
-            (done, all_ns) = (done + 1, all_ns + last_ns);
-        }
-        if let Some(mean_ns) = (all_ns - first_ns).checked_div(done) {
-            self.host.leave_out(all_ns - mean_ns);
-        }
-        outcome
     }
 
     /// Runs the statements of a transaction again. Returns the outcome of the last, the only one that counts, and

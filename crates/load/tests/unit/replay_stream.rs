@@ -40,15 +40,7 @@ fn queries(events: &[(u64, &str)]) -> Vec<(u64, &'static str, String)> {
 }
 
 fn order(capture: &std::path::Path, sessions: usize, chunk_events: u64) -> ReplayOrder {
-    ReplayOrder {
-        capture: capture.to_owned(),
-        sessions,
-        chunk_events,
-        reads_only: false,
-        by_clock: false,
-        begin: 0,
-        once: false,
-    }
+    ReplayOrder { capture: capture.to_owned(), sessions, chunk_events, reads_only: false, by_clock: false, begin: 0 }
 }
 
 /// All chunks, at most `blocks` blocks of them.
@@ -190,50 +182,6 @@ fn reads_begin_again_and_writes_end_with_the_capture() {
     }
     std::fs::remove_dir_all(folder).unwrap();
     std::fs::remove_dir_all(other).unwrap();
-}
-
-#[test]
-fn reads_may_repeat_unless_they_depend_on_their_session_or_belong_to_writes_and_locks() {
-    let (folder, file) = captured(&queries(&[
-        (1, "SELECT a FROM t"),
-        (1, "UPDATE t SET a = 1"),
-        (1, "SELECT ROW_COUNT()"),
-        (1, "SELECT LAST_INSERT_ID()"),
-        (1, "SELECT FOUND_ROWS()"),
-        (1, "SELECT @a"),
-        (1, "SHOW WARNINGS"),
-        (1, "SELECT 'found_rows()'"),
-        (1, "BEGIN"),
-        (1, "SELECT 1"),
-        (1, "COMMIT"),
-        (1, "BEGIN"),
-        (1, "SELECT 2"),
-        (1, "SELECT 3 FROM t FOR UPDATE"),
-        (1, "COMMIT"),
-        (1, "LOCK TABLES t READ"),
-        (1, "SELECT 4 FROM t"),
-        (1, "UNLOCK TABLES"),
-    ]));
-    let found = chunks(ReplayOrder { once: true, ..order(&file, 1, 3) }, 99);
-    let repeated: Vec<String> = found
-        .iter()
-        .flat_map(|chunk| chunk.transactions())
-        .flat_map(|transaction| &transaction.statements)
-        .filter(|statement| statement.repeats.is_some())
-        .map(|statement| String::from_utf8_lossy(&statement.sql).into_owned())
-        .collect();
-    assert_eq!(repeated, ["SELECT a FROM t", "SELECT 'found_rows()'", "SELECT 1"]);
-    std::fs::remove_dir_all(folder).unwrap();
-}
-
-#[test]
-fn a_capture_that_runs_once_begins_at_its_beginning_and_ends_even_if_it_only_reads() {
-    let (folder, file) = captured(&queries(&[(1, "SELECT 1"), (2, "SELECT 2"), (1, "SELECT 3")]));
-    let once = ReplayOrder { once: true, reads_only: true, begin: 2, ..order(&file, 4, 1) };
-    let mut found: Vec<String> = transactions(&chunks(once, 99)).concat().concat();
-    found.sort(); // they are grouped by session
-    assert_eq!(found, ["SELECT 1", "SELECT 2", "SELECT 3"]);
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::OnceLock;
-use std::time::Duration;
 
 use bakeoff_script::SqlCall;
 use bakeoff_script::host::{Counter, LogLevel, QueryClass, Reply, StatementId, Value};
@@ -15,9 +13,6 @@ use crate::net::ServerAddress;
 use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_pool::WorkerContext;
 use crate::worker_stats::LatencyStore;
-
-/// Takes 20 ms if it is the first statement of its connection.
-const SLOW_AT_FIRST: &str = "SELECT cold";
 
 /// Keeps what is sent, and answers with the given errors: the first meets the next statement of its text, then the second one its own.
 /// The schema `gone` does not exist.
@@ -31,9 +26,6 @@ impl Connection for Line {
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
         let sql = String::from_utf8_lossy(sql).into_owned();
         self.sent.borrow_mut().push(sql.clone());
-        if sql == SLOW_AT_FIRST && self.sent.borrow().len() == 1 {
-            std::thread::sleep(Duration::from_millis(20));
-        }
         let mut failing = self.failing.borrow_mut();
         if failing.front().is_some_and(|(text, _)| *text == sql)
             && let Some((_, error)) = failing.pop_front()
@@ -109,11 +101,6 @@ fn host() -> (SliceHost, Arc<StartGate>) {
 /// A host within a slice.
 fn open_host() -> SliceHost {
     let (host, gate) = host();
-    open(&host, &gate);
-    host
-}
-
-fn open(host: &SliceHost, gate: &StartGate) {
     let slice = Slice {
         block: 0,
         turn: 0,
@@ -125,6 +112,7 @@ fn open(host: &SliceHost, gate: &StartGate) {
     };
     gate.open(Arc::new(slice));
     assert!(host.rest());
+    host
 }
 
 fn plan() -> ReplayWorkload {
@@ -132,7 +120,6 @@ fn plan() -> ReplayWorkload {
         block: Arc::default(),
         operations: Arc::new(vec!["digest".to_owned(), "other".to_owned()]),
         speed: None,
-        share_ns: None,
         read_only: false,
         home_schema: "home".to_owned(),
         home_names: String::new(),
@@ -158,8 +145,7 @@ fn statement(sql: &str, state: &Arc<State>) -> Statement {
         sql: sql.as_bytes().to_vec(),
         operation: 0,
         state: Arc::clone(state),
-        class: Class::Session,
-        repeats: None,
+        reads: false,
         offset_us: 0,
         second: None,
     }
@@ -180,68 +166,6 @@ fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
     });
     assert_eq!(counts, [("event".to_owned(), 2), ("digest".to_owned(), 2)]);
     assert_eq!([Counter::Transactions, Counter::Write, Counter::Other].map(|counter| host.counter(counter)), [2, 1, 1]);
-}
-
-fn read(sql: &str, repeats: Option<OnceLock<u64>>) -> Transaction {
-    let statement = Statement { class: Class::Read, repeats, ..statement(sql, &Arc::default()) };
-    Transaction { connection: 1, statements: vec![statement], abandoned: false }
-}
-
-const SHARE_NS: u64 = 5_000_000;
-
-/// Runs a transaction on a new connection with so much time for each read. Returns the executions of its statement, the
-/// number of events, and their mean time [ns].
-fn executions(transaction: &Transaction, share_ns: u64) -> (usize, u64, f64) {
-    let line = Line::default();
-    let (plan, (host, gate)) = (ReplayWorkload { share_ns: Some(share_ns), ..plan() }, host());
-    open(&host, &gate);
-    assert!(replay_session(&plan, &host, &line).run(transaction, 0, 0).unwrap());
-    let sent = line.sent.borrow().iter().filter(|sql| sql.starts_with("SELECT")).count();
-    let (count, mean_ns) = host.latencies.with(|all| {
-        let event = all.by_operation()[0].1;
-        (event.count(), event.mean_ns())
-    });
-    assert_eq!(host.stats.counters().totals().outside_events, sent as u64 - 1);
-    assert!(host.stats.counters().totals().busy_ns as f64 <= mean_ns * 1.5 + 1e6, "the others are in no window");
-    (sent, count, mean_ns)
-}
-
-#[test]
-fn a_read_repeats_while_its_share_lasts_and_on_every_arm_as_often_as_on_the_first() {
-    let transaction = read("SELECT 1", Some(OnceLock::new()));
-    let (sent, count, _) = executions(&transaction, 10 * SHARE_NS);
-    let repeats = *transaction.statements[0].repeats.as_ref().unwrap().get().unwrap();
-    assert!(sent > 10 && count == 1, "{sent} in 50 ms, of one event");
-    assert_eq!(repeats, sent as u64 - 1);
-    assert_eq!(executions(&transaction, 1000 * SHARE_NS).0, sent, "on the next arm");
-    assert_eq!(executions(&read("SELECT 1", None), SHARE_NS).0, 1, "such as a read that depends on its session");
-}
-
-#[test]
-fn the_first_execution_is_a_warm_up_unless_the_share_has_room_for_no_other() {
-    let (sent, count, mean_ns) = executions(&read(SLOW_AT_FIRST, Some(OnceLock::from(3))), 1000 * SHARE_NS);
-    assert_eq!((sent, count), (4, 1));
-    assert!(mean_ns < 10e6, "{mean_ns} ns: the mean of the three that were warm");
-    let alone = read(SLOW_AT_FIRST, Some(OnceLock::new()));
-    for _arm in 0..2 {
-        let (sent, count, mean_ns) = executions(&alone, SHARE_NS);
-        assert_eq!((sent, count), (1, 1));
-        assert!(mean_ns >= 20e6, "{mean_ns} ns");
-    }
-    let endless = read(SLOW_AT_FIRST, Some(OnceLock::from(u64::MAX)));
-    assert!(executions(&endless, SHARE_NS).0 > 1, "and it ends at ten times the share");
-}
-
-#[test]
-fn a_read_that_fails_is_counted_and_not_run_again() {
-    let line = Line::default();
-    let (plan, host) = (ReplayWorkload { share_ns: Some(5_000_000), ..plan() }, open_host());
-    let transaction = read("SELECT 1", Some(OnceLock::from(9)));
-    line.failing.borrow_mut().push_back(("SELECT 1", error(1205, "Lock wait timeout exceeded", false)));
-    assert!(replay_session(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
-    assert_eq!(line.sent.borrow().len(), 1, "what fails is not run again");
-    let failures = plan.failures.list(&plan.operations);
-    assert_eq!(failures.iter().map(|each| (each.sql_errno, each.count)).collect::<Vec<_>>(), [(1205, 1)]);
 }
 
 #[test]
