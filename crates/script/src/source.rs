@@ -20,7 +20,7 @@ macro_rules! bundled {
 
 /// Modules and workloads that `require` finds in the program itself.
 const BUNDLED: &[(&str, &str)] = bundled! {
-    "oltp_common", "oltp_delete", "oltp_insert", "oltp_point_select", "oltp_read_only", "oltp_read_write",
+    "oltp_common", "oltp_delete", "oltp_insert", "oltp_micro", "oltp_point_select", "oltp_read_only", "oltp_read_write",
     "oltp_update_index", "oltp_update_non_index", "oltp_write_only", "select_random_points", "select_random_ranges",
     "bulk_insert", "tpcc", "tpcc_bound_rows", "tpcc_check", "tpcc_host", "tpcc_load", "tpcc_money", "tpcc_multi",
     "tpcc_options", "tpcc_random", "tpcc_report", "tpcc_rows", "tpcc_schema", "tpcc_statements", "tpcc_terminal", "tpcc_text",

@@ -8,7 +8,7 @@ from bakeoff.cli.arguments import ClusterOutput, DataOptions, InjectSlowdown, Pu
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
-from bakeoff.plan.workloads import kind_of
+from bakeoff.plan.workloads import kind_of, named_workloads
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.spec import Arm, Connection, Data, Frozen, ServerSpec, Study, Workload, control_of, parse_server
 from bakeoff.spec.factors import ArmParts, check_level
@@ -153,10 +153,9 @@ def workloads_of(options: WorkloadOptions) -> tuple[Workload, ...]:
         if said:
             raise SpecError(f"--warehouses and -o {said} say the same.", hint="Leave one out.")
     return tuple(
-        Workload(
-            script=script, options=(*(() if said else _size_of(script, warehouses)), *parsed), rate_per_s=options.rate
-        )
-        for script in named
+        each.configured((*(() if said else _size_of(each.script, warehouses)), *parsed), options.rate)
+        for name in named
+        for each in named_workloads(name)
     )
 
 

@@ -21,6 +21,7 @@ from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_table
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
+from bakeoff.plan.workloads import microbenchmarks, named_workloads
 from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_root
 from bakeoff.run.kept_loads import delete_kept, kept_bytes
 from bakeoff.servers import Entry, free_cache, how_checked, is_installed, known_servers
@@ -125,7 +126,7 @@ def _servers() -> list[dict[str, Any]]:
 
 
 def _workloads() -> list[dict[str, Any]]:
-    return [
+    scripts = [
         {
             "name": workload["name"],
             "event": _first_sentence(workload["name"]),
@@ -133,6 +134,11 @@ def _workloads() -> list[dict[str, Any]]:
         }
         for workload in describe_workloads()
     ]
+    named = [
+        {"name": name, "event": f"Microbenchmark of {each.script}, in the set `micro`", "options": dict(each.options)}
+        for name, each in microbenchmarks().items()
+    ]
+    return scripts + named
 
 
 def _first_sentence(workload: str) -> str:
@@ -143,7 +149,7 @@ def _first_sentence(workload: str) -> str:
 
 
 def _options(script: str) -> list[dict[str, Any]]:
-    (described,) = describe_workloads([script])
+    (described,) = describe_workloads([named_workloads(script)[0].script])
     return [
         {"option": option["name"], "default": option["default"], "description": option["description"]}
         for option in described["options"]

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.plan.workloads import kind_of, sized_options, workload_names
+from bakeoff.plan.workloads import kind_of, microbenchmarks, named_workloads, sized_options, workload_names
 from bakeoff.spec import Arm, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, fields_set_by, part_of
@@ -52,7 +52,7 @@ def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
     everything = list(itertools.product(*loaded.levels.values()))
     kept = [each for each in everything if not _excluded(loaded, each)]
     fraction, measured = _measured_combinations(loaded, baseline, kept)
-    workloads = tuple(_workload(each, loaded.path.parent) for each in form.workloads or ())
+    workloads = tuple(each for written in form.workloads or () for each in _workloads(written, loaded.path.parent))
     levels = dict(zip(arm_names(len(measured)), measured, strict=True))
     arms = _arms(loaded, levels, workloads)
     running = any(arm.server.is_running for arm in arms)
@@ -237,13 +237,15 @@ def _words(combination: Combination) -> str:
     return " · ".join(combination)
 
 
-def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
+def _workloads(written: str | WorkloadForm, folder: Path) -> tuple[Workload, ...]:
+    if isinstance(written, str) and (written == "micro" or written in microbenchmarks()):
+        return named_workloads(written)
     form = WorkloadForm(script=written) if isinstance(written, str) else written
     beside = folder / form.script
     is_file = form.script.endswith(".lua") or not kind_of(str(beside)).fills_tables
     script = str(beside.resolve()) if is_file and beside.is_file() else form.script
     options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
-    return Workload(script=script, options=options, **form.model_dump(exclude={"script", "options"}))
+    return (Workload(script=script, options=options, **form.model_dump(exclude={"script", "options"})),)
 
 
 def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], data: Data) -> int | None:

@@ -5,8 +5,11 @@ The core knows Lua scripts. A feature adds a kind with a `WORKLOAD` in its `work
 """
 
 import math
+import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import PurePath
 
 from bakeoff import features
@@ -70,6 +73,22 @@ SCRIPT = WorkloadKind()
 def kind_of(script: str) -> WorkloadKind:
     kinds: list[WorkloadKind] = [module.WORKLOAD for module in features.parts("workload")]
     return next((kind for kind in kinds if kind.owns(script)), SCRIPT)
+
+
+@cache
+def microbenchmarks() -> dict[str, Workload]:
+    """Return the workloads of the set `micro` by name, reads first."""
+    text = files("bakeoff").joinpath("workloads", "micro.toml").read_text("utf-8")
+    return {
+        name: Workload.model_validate(fields | {"name": name, "options": tuple(fields.get("options", {}).items())})
+        for name, fields in tomllib.loads(text).items()
+    }
+
+
+def named_workloads(name: str) -> tuple[Workload, ...]:
+    """Return the workloads that a name stands for: the set `micro`, one of it, or a script."""
+    known = microbenchmarks()
+    return tuple(known.values()) if name == "micro" else (known.get(name, Workload(script=name)),)
 
 
 def writes(workload: Workload) -> bool:

@@ -208,6 +208,9 @@ class Workload(WorkloadFields):
 
     options: tuple[tuple[str, OptionValue], ...] = ()
 
+    def configured(self, options: tuple[tuple[str, OptionValue], ...], rate_per_s: float | None) -> Self:
+        return self.model_copy(update={"options": (*self.options, *options), "rate_per_s": rate_per_s})
+
 
 class Question(Frozen):
     """What a study asks. Each feature adds a record (`question.py`), whose kind is the feature's name.
