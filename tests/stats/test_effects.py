@@ -8,7 +8,7 @@ from slices import epoch_of, slice_row
 
 from bakeoff.plan.factorial import arm_names
 from bakeoff.spec import Arm, Study, Workload, parse_server
-from bakeoff.spec.study import Design, Factor, Part, Published, PublishedFigure
+from bakeoff.spec.study import Design, Factor, Part, Published, PublishedClaim, PublishedFigure
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.effects import (
     Agreement,
@@ -16,6 +16,7 @@ from bakeoff.stats.effects import (
     epoch_values,
     interactions,
     judge,
+    judge_claim,
     main_effects,
     one_factor_pairs,
     published_ratios,
@@ -28,14 +29,16 @@ SERVERS, CHARSETS = ("5.7", "8.0"), ("latin1", "utf8mb4")
 RATES = {("5.7", "latin1"): 1.0, ("8.0", "latin1"): 0.9, ("5.7", "utf8mb4"): 0.6, ("8.0", "utf8mb4"): 0.9 * 0.96}
 
 
-def design(levels=tuple(RATES), figures=()):
+def design(levels=tuple(RATES), figures=(), claims=()):
     return Design(
         factors=(
             Factor(name="server", parts=(Part.SERVER,), levels=SERVERS),
             Factor(name="charset", parts=(Part.DATA,), levels=CHARSETS),
         ),
         levels=dict(zip(arm_names(len(levels)), levels, strict=True)),
-        published=Published(source="s", unit="tps", figures=tuple(figures)) if figures else None,
+        published=Published(source="s", unit="tps", figures=tuple(figures), claims=tuple(claims))
+        if figures or claims
+        else None,
     )
 
 
@@ -213,4 +216,36 @@ def test_what_an_interval_says_of_a_published_ratio(published, low, high, expect
 
 def test_without_an_interval_nothing_can_be_said():
     assert judge(0.5, None, 0.01) is Agreement.CANNOT_TELL
+
+
+@pytest.mark.parametrize(
+    ("claimed", "low", "high", "expected"),
+    [
+        ((1.0, None), 1.01, 1.30, "agrees"),
+        ((1.0, None), 0.95, 1.20, "cannot tell"),
+        ((1.0, None), 0.985, 1.02, "differs"),  # equal, where a difference was claimed
+        ((1.0, None), 0.70, 0.90, "differs"),
+        ((None, 1.0), 0.70, 0.90, "agrees"),
+        ((None, 1.0), 1.10, 1.20, "differs"),
+        ((1.1, None), 1.02, 1.08, "differs"),
+        ((1.1, 1.2), 1.12, 1.18, "agrees"),
+        ((1.1, 1.2), 1.05, 1.09, "agrees"),  # by less than a tenth
+        ((1.1, 1.2), 1.60, 1.80, "same order, different size"),
+        ((1.1, 1.2), 0.80, 0.90, "differs"),
+        ((0.62, 0.64), 0.60, 0.66, "agrees"),
+    ],
+)
+def test_what_an_interval_says_of_a_claim(claimed, low, high, expected):
+    interval = Interval(low=math.log(low), high=math.log(high))
+    measured = Estimate(mean=sum((interval.low, interval.high)) / 2, interval=interval, n=8)
+    claim = PublishedClaim(says="x", cell=CELL, numerator="B", denominator="A", low=claimed[0], high=claimed[1])
+    assert judge_claim(claim, measured, 0.01)[1] == expected
+    assert judge_claim(claim, None, 0.01)[1] is Agreement.CANNOT_TELL
+
+
+def test_claims_stand_beside_what_was_measured():
+    claim = PublishedClaim(says="C is slower", cell=CELL, numerator="C", denominator="A", low=None, high=1.0)
+    used = design(claims=[claim])
+    (found,) = published_ratios(analysis_of(used), used, 0.01)
+    assert found.claim == claim and found.agreement is Agreement.AGREES and found.measured.mean < 0
     assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1), 0.01) is Agreement.CANNOT_TELL

@@ -331,6 +331,7 @@ changed = partial(study_files.changed, GOOD)
         (GOOD + "budget: 3h\n", 18, "budget: it appears twice", "Leave one out"),
         (GOOD + "settings: {prepare_mode: client}\n", 18, "varies it already", "Keep one"),
         (GOOD + "published: {file: no.csv, source: x, value: tps, columns: {}}\n", 18, "no.csv", "beside"),
+        (GOOD + "published: {source: x}\n", 18, "neither figures nor claims", "Write file"),
         (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "appears twice", "Leave"),
         (changed("prepare_mode: [server, client]", "x: {1: {},\n    '1': {}}"), 7, "x.1: it appears twice", "Leave"),
         (changed("prepare_mode: [server, client]", "x: {true: {}, 'ON': {}}"), 6, "x.ON: it appears twice", "Leave"),
@@ -367,6 +368,25 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
     assert {(figure.cell, figure.value) for figure in figures} == {("oltp_read_only/16", 100.5)}
     with pytest.raises(SpecError, match=r"my.yaml:22: published.columns.threads: p.csv has no column tt. It has w, s"):
         made(tmp_path, text.replace("threads: t}", "threads: tt}"))
+
+
+def test_claims_find_the_pairs_they_speak_of(tmp_path):
+    text = GOOD + (
+        "published:\n  source: somebody\n  claims:\n"
+        "    - {says: ahead, ratio: 1.1..1.2, threads: 16,\n"
+        '       of: {server: "mysql:8.0"}, over: {server: "mysql:5.7"}}\n'
+    )
+    study = made(tmp_path, text)
+    labels = {arm.name: arm.label for arm in study.arms}
+    claims = study.design.published.claims
+    pairs = {(labels[each.numerator], labels[each.denominator]) for each in claims}
+    assert len(pairs) == 4  # 0900 came with 8.0
+    assert all(upper == lower.replace("mysql:5.7", "mysql:8.0") for upper, lower in pairs)
+    assert {each.cell for each in claims} == {"oltp_read_only/16", "oltp_point_select/16"}
+    assert {(each.low, each.high) for each in claims} == {(1.1, 1.2)}
+    for change, said, line in (("1.1..1.2", "much", 21), ('"mysql:5.7"}}', '"mysql:5"}}', 22)):
+        with pytest.raises(SpecError, match=rf"my.yaml:{line}: published.claims.0"):
+            made(tmp_path, text.replace(change, said))
 
 
 def test_published_figures_are_read_behind_a_byte_order_mark(tmp_path):

@@ -14,7 +14,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from bakeoff.spec.dumps import default_database, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, fields_set_by, part_of
 from bakeoff.spec.fields import Conditions, Sizes
 from bakeoff.spec.server_name import is_url, running_at
-from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure
+from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedClaim, PublishedFigure
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 
 ARMS_MAX = 64  # more than a report can show, or a person can read
@@ -36,6 +36,7 @@ _POOL = "buffer_pool"
 _RELEASE = r"([a-z]+:\d+\.\d+)(?:\.(\d+))?[\d.]*"  # the series, and its patch release
 
 Combination = tuple[str, ...]
+_NO_ROW: tuple[float, int, dict[str, str]] = (math.inf, 0, {})
 
 
 def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
@@ -311,17 +312,41 @@ def _published(
     form = loaded.form.published
     if form is None:
         return None
-    rows = _rows(loaded, form)
+    claims = _claims(loaded, form, arms, [f"{name}/{count}" for name in workload_names(workloads) for count in threads])
+    rows = _rows(loaded, form) if form.file else []
     figures = []
     for arm, combination in arms.items():
         levels = loaded.form.settings | dict(zip(loaded.levels, combination, strict=True))
         for name, count in itertools.product(workload_names(workloads), threads):
             wanted = levels | {"workload": name, "threads": str(count)}
-            apart, number, row = min((_apart(form, wanted, row), number, row) for number, row in rows)
+            apart, number, row = min(
+                ((_apart(form, wanted, row), number, row) for number, row in rows), default=_NO_ROW
+            )
             if apart < math.inf:
                 value = _value(loaded, form, number, row)
                 figures.append(PublishedFigure(cell=f"{name}/{count}", arm=arm, value=value))
-    return Published(source=form.source, unit=form.value, figures=tuple(figures))
+    return Published(source=form.source, unit=form.value, figures=tuple(figures), claims=tuple(claims))
+
+
+def _claims(
+    loaded: LoadedStudy, form: PublishedForm, arms: Mapping[str, Combination], cells: Sequence[str]
+) -> Iterator[PublishedClaim]:
+    """Yield each claim for all pairs of arms and cells it speaks of; a scale may have none of them."""
+    by_levels = {combination: arm for arm, combination in arms.items()}
+    for claim in form.claims:
+        low, high = claim.bounds
+        for combination, numerator in by_levels.items():
+            levels = dict(zip(loaded.levels, combination, strict=True))
+            if not claim.of.items() <= levels.items():
+                continue
+            denominator = by_levels.get(tuple((levels | claim.over).values()))
+            for cell in cells:
+                workload, _, count = cell.rpartition("/")
+                meant = claim.workload in ("", workload) and claim.threads in (None, int(count))
+                if denominator and meant:
+                    yield PublishedClaim(
+                        says=claim.says, cell=cell, numerator=numerator, denominator=denominator, low=low, high=high
+                    )
 
 
 def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str, str]]]:

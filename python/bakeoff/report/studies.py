@@ -10,7 +10,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context, without_common
 from bakeoff.report.view import Column, Section, Table, Value, identifier, value_text
 from bakeoff.spec.study import Design
-from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects, published_ratios
+from bakeoff.stats.effects import PublishedRatio, contrast, epoch_values, interactions, main_effects, published_ratios
 from bakeoff.stats.model import Estimate
 from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, ScalingFit, fit_scaling, rates_by_threads
 from bakeoff.units import format_rate
@@ -26,8 +26,9 @@ def published_section(context: Context) -> Section | None:
     table = Table.of(
         "published",
         published_ratios(context.analysis, design, context.study.precision),
-        Column("ratio", lambda each: _pair_text(design, each.factor, each.numerator, each.denominator)),
-        Column("published", lambda each: numbers.ratio(each.published)),
+        Column("ratio", lambda each: _pair_text(design, each.numerator, each.denominator)),
+        Column("claim", lambda each: each.claim.says if each.claim else ""),
+        Column("published", _published_text),
         Column("measured", lambda each: measured(each.measured)),
         Column("judgement", lambda each: each.agreement.value),
         **context.by_cell,
@@ -44,9 +45,21 @@ def published_lines(context: Context) -> Iterator[str]:
         return
     for each in published_ratios(context.analysis, design, context.study.precision):
         where = f"{context.cell_title(each.cell)}, " if len(context.cells) > 1 else ""
-        pair = _pair_text(design, each.factor, each.numerator, each.denominator, short=True)
+        pair = _pair_text(design, each.numerator, each.denominator, short=True)
         found = value_text(measured(each.measured))
-        yield f"{where}{pair}: published {numbers.ratio(each.published)}, measured {found}: {each.agreement.value}"
+        yield f"{where}{pair}: published {_published_text(each)}, measured {found}: {each.agreement.value}"
+
+
+def _published_text(each: PublishedRatio) -> str:
+    """Return `0.65×`, `1.10× to 1.20×`, or `above 1.00×`."""
+    if each.claim is None:
+        return numbers.ratio(each.published)
+    low, high = (
+        None if bound is None else numbers.ratio(math.log(bound)) for bound in (each.claim.low, each.claim.high)
+    )
+    if low and high:
+        return low if low == high else f"{low} to {high}"
+    return f"above {low}" if low else f"below {high}"
 
 
 def effects_section(context: Context) -> Section | None:
@@ -134,15 +147,17 @@ def _pairs_table(context: Context, cell: str) -> Table:
     )
 
 
-def _pair_text(design: Design, factor: str, numerator: str, denominator: str, *, short: bool = False) -> str:
+def _pair_text(design: Design, numerator: str, denominator: str, *, short: bool = False) -> str:
     """`server: mysql:8.0.15 over mysql:5.7.22, utf8mb4_bin`: what differs, then what both arms share."""
     upper, lower = design.levels[numerator], design.levels[denominator]
-    place = [each.name for each in design.factors].index(factor)
+    apart = [at for at, levels in enumerate(zip(upper, lower, strict=True)) if levels[0] != levels[1]]
+    factor = ", ".join(design.factors[at].name for at in apart)
     if short:
         levels = [dict(zip(each.levels, without_common(*each.levels), strict=True)) for each in design.factors]
         upper, lower = (tuple(own[name] for own, name in zip(levels, arm, strict=True)) for arm in (upper, lower))
-    rest = [level for at, level in enumerate(upper) if at != place and len(design.factors[at].levels) > 1]
-    return ", ".join([f"{'' if short else f'{factor}: '}{upper[place]} over {lower[place]}", *rest])
+    rest = [level for at, level in enumerate(upper) if at not in apart and len(design.factors[at].levels) > 1]
+    over, under = (" · ".join(arm[at] for at in apart) for arm in (upper, lower))
+    return ", ".join([f"{'' if short else f'{factor}: '}{over} over {under}", *rest])
 
 
 def measured(estimate: Estimate | None) -> Value:

@@ -32,10 +32,22 @@ class PublishedFigure(Frozen):
     value: float
 
 
+class PublishedClaim(Frozen):
+    """A published statement about two arms. `low` and `high` bound the ratio of their throughputs, unless None."""
+
+    says: str
+    cell: str
+    numerator: str
+    denominator: str
+    low: float | None
+    high: float | None
+
+
 class Published(Frozen):
     source: str
-    unit: str
-    figures: tuple[PublishedFigure, ...]
+    unit: str = ""
+    figures: tuple[PublishedFigure, ...] = ()
+    claims: tuple[PublishedClaim, ...] = ()
 
 
 class Fraction(Frozen):

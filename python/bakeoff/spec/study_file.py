@@ -10,7 +10,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import Node, ScalarNode, SequenceNode
@@ -64,13 +65,40 @@ class Exclusion(Frozen):
     )
 
 
-class PublishedForm(Frozen):
-    """Published figures to compare with, as a CSV file with one row a figure."""
+class ClaimForm(Frozen):
+    """A published statement about pairs of arms that differ as it says and in nothing else."""
 
-    file: str = Field(description="CSV, beside the study file.")
+    says: str = Field(min_length=1, description="The statement in a few words.")
+    of: dict[str, Level] = Field(min_length=1, description="Factor: level of the arm that is judged.")
+    over: dict[str, Level] = Field(min_length=1, description="Factor: level of the arm it is compared with.")
+    ratio: str = Field(description="Throughput of the one over the other: 0.94, 1.1..1.2, > 1 or < 1.")
+    workload: str = Field(default="", description="Its name in the cells; default: all.")
+    threads: int | None = Field(default=None, description="Default: all thread counts.")
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        above, below = self.ratio.startswith(">"), self.ratio.startswith("<")
+        low, _, high = self.ratio.strip("<> ").partition("..")
+        return None if below else float(low), None if above else float(high or low)
+
+    @field_validator("ratio")
+    @classmethod
+    def _a_ratio(cls, text: str) -> str:
+        number = r"\d+(?:\.\d+)?"
+        if not re.fullmatch(rf"{number}(?:\.\.{number})?|[<>] ?{number}", text) or not re.search("[1-9]", text):
+            hint = "Write 0.94, 1.1..1.2, > 1 or < 1."
+            raise PydanticCustomError("spec", "{reason}", {"reason": f"{text!r} is not a ratio.", "hint": hint})
+        return text
+
+
+class PublishedForm(Frozen):
+    """What was published: figures as a CSV file with one row a figure, or claims in words, or both."""
+
     source: str = Field(description="Who, where, when.")
-    value: str = Field(description="Column of the throughput.")
-    columns: dict[str, str] = Field(description="Factor (or `workload`, `threads`): its column.")
+    file: str = Field(default="", description="CSV, beside the study file.")
+    value: str = Field(default="", description="Column of the throughput.")
+    columns: dict[str, str] = Field(default={}, description="Factor (or `workload`, `threads`): its column.")
+    claims: list[ClaimForm] = Field(default=[], description="Statements of direction and size.")
 
 
 Workloads = Annotated[list[str | WorkloadForm], Field(min_length=1)] | None
@@ -318,6 +346,13 @@ def _check(loaded: LoadedStudy) -> None:
             _refer(levels, loaded.lines, place, [wanted] if isinstance(wanted, str) else wanted)
     if not form.workloads:
         raise loaded.error(reason="no workload is named.", hint="Write workloads: [oltp_read_only].")
+    if form.published and not form.published.claims and not (form.published.file and form.published.value):
+        reason, hint = "it has neither figures nor claims.", "Write file and value, or claims."
+        raise loaded.error("published", reason=reason, hint=hint)
+    for index, claim in enumerate(form.published.claims if form.published else ()):
+        for key in ("of", "over"):
+            for factor, level in getattr(claim, key).items():
+                _refer(levels, loaded.lines, ("published", "claims", index, key, factor), [level])
     for factor in form.published.columns if form.published else ():
         if factor not in levels and factor not in ("workload", "threads", *form.settings):
             _refer(levels, loaded.lines, ("published", "columns", factor), ())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations, product
 
-from bakeoff.spec.study import Design
+from bakeoff.spec.study import Design, PublishedClaim
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Analysis, Estimate
@@ -199,15 +199,18 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True)
 class PublishedRatio:
-    """A published log ratio beside the measured one. It comes from another machine and has no interval."""
+    """A published log ratio beside the measured one. It comes from another machine and has no interval.
+
+    Of a claim it is the ratio within its bounds that is nearest to the measured one.
+    """
 
     cell: str
-    factor: str  # the only factor in which the two arms differ
     numerator: str
     denominator: str
     published: float
     measured: Estimate | None  # None if the cell was not measured
     agreement: Agreement
+    claim: PublishedClaim | None = None
 
 
 def published_ratios(analysis: Analysis, design: Design, precision: float) -> tuple[PublishedRatio, ...]:
@@ -218,14 +221,39 @@ def published_ratios(analysis: Analysis, design: Design, precision: float) -> tu
     values = epoch_values(analysis)
     found = []
     for cell in dict.fromkeys(figure.cell for figure in design.published.figures):
-        for factor, numerator, denominator in one_factor_pairs(design, analysis.baseline):
+        for _, numerator, denominator in one_factor_pairs(design, analysis.baseline):
             if (cell, numerator) not in figures or (cell, denominator) not in figures:
                 continue
             published = math.log(figures[cell, numerator] / figures[cell, denominator])
             measured = contrast(values, analysis, cell=cell, numerator=numerator, denominator=denominator)
             agreement = judge(published, measured, precision)
-            found.append(PublishedRatio(cell, factor, numerator, denominator, published, measured, agreement))
+            found.append(PublishedRatio(cell, numerator, denominator, published, measured, agreement))
+    for claim in design.published.claims:
+        pair = {"cell": claim.cell, "numerator": claim.numerator, "denominator": claim.denominator}
+        measured = contrast(values, analysis, **pair)
+        published, agreement = judge_claim(claim, measured, precision)
+        found.append(PublishedRatio(**pair, published=published, measured=measured, agreement=agreement, claim=claim))
     return tuple(found)
+
+
+def judge_claim(claim: PublishedClaim, measured: Estimate | None, precision: float) -> tuple[float, Agreement]:
+    """Return the ratio within the claim's bounds that is nearest to the measured one, and how they agree.
+
+    A claim of direction alone agrees if the whole interval is on its side.
+    """
+    low = -math.inf if claim.low is None else math.log(claim.low)
+    high = math.inf if claim.high is None else math.log(claim.high)
+    middle = measured.mean if measured else 0.0
+    nearest = min(max(middle, low), high)
+    if claim.low is not None and claim.high is not None:
+        return nearest, judge(nearest, measured, precision)
+    if measured is None or measured.interval.low is None or measured.interval.high is None:
+        return nearest, Agreement.CANNOT_TELL
+    if low < measured.interval.low and measured.interval.high < high:
+        return nearest, Agreement.AGREES
+    near = NO_DIFFERENCE if nearest == 0 or abs(middle) < NO_DIFFERENCE else 0.0  # equal, where more was claimed
+    outside = measured.interval.high < low + near or measured.interval.low > high - near
+    return nearest, Agreement.DIFFERS if outside else Agreement.CANNOT_TELL
 
 
 def judge(published: float, measured: Estimate | None, precision: float) -> Agreement:
