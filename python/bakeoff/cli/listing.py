@@ -135,7 +135,11 @@ def _workloads() -> list[dict[str, Any]]:
         for workload in describe_workloads()
     ]
     named = [
-        {"name": name, "event": f"Microbenchmark of {each.script}, in the set `micro`", "options": dict(each.options)}
+        {
+            "name": name,
+            "event": " ".join(["micro:", each.script, *(f"{option}={value}" for option, value in each.options)]),
+            "options": dict(each.options),
+        }
         for name, each in microbenchmarks().items()
     ]
     return scripts + named
