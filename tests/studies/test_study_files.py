@@ -370,25 +370,6 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
         made(tmp_path, text.replace("threads: t}", "threads: tt}"))
 
 
-def test_claims_find_the_pairs_they_speak_of(tmp_path):
-    text = GOOD + (
-        "published:\n  source: somebody\n  claims:\n"
-        "    - {says: ahead, ratio: 1.1..1.2, threads: 16,\n"
-        '       of: {server: "mysql:8.0"}, over: {server: "mysql:5.7"}}\n'
-    )
-    study = made(tmp_path, text)
-    labels = {arm.name: arm.label for arm in study.arms}
-    claims = study.design.published.claims
-    pairs = {(labels[each.numerator], labels[each.denominator]) for each in claims}
-    assert len(pairs) == 4  # 0900 came with 8.0
-    assert all(upper == lower.replace("mysql:5.7", "mysql:8.0") for upper, lower in pairs)
-    assert {each.cell for each in claims} == {"oltp_read_only/16", "oltp_point_select/16"}
-    assert {(each.low, each.high) for each in claims} == {(1.1, 1.2)}
-    for change, said, line in (("1.1..1.2", "much", 21), ('"mysql:5.7"}}', '"mysql:5"}}', 22)):
-        with pytest.raises(SpecError, match=rf"my.yaml:{line}: published.claims.0"):
-            made(tmp_path, text.replace(change, said))
-
-
 def test_published_figures_are_read_behind_a_byte_order_mark(tmp_path):
     (tmp_path / "p.csv").write_text("w,tps\noltp_read_only,100.5\n", encoding="utf-8-sig")
     text = TEXT + "published: {file: p.csv, source: somebody, value: tps, columns: {workload: w}}\n"
