@@ -20,7 +20,18 @@ DYNAMIC = (
 )  # fmt: skip
 PLANTED = (*DYNAMIC, "client charset", "restart 1", "restart 2")
 FORMAT = cycle(FORMATS)
-PAIRS = [pytest.param(server, name, next(FORMAT), id=f"{server} {name}") for server in SERVERS for name in PLANTED]
+QUICK = ("mysql:5.7.22", "mysql:8.0.15")  # the other servers are those of `make test-slow`
+
+
+def marks(*servers):
+    return () if set(servers) <= set(QUICK) else (pytest.mark.slow,)
+
+
+PAIRS = [
+    pytest.param(server, name, next(FORMAT), id=f"{server} {name}", marks=marks(server))
+    for server in SERVERS
+    for name in PLANTED
+]
 
 
 def undeclared(*folders):
@@ -45,14 +56,14 @@ def test_a_planted_difference_is_found_and_no_other(dumps, tmp_path, server, nam
 
 
 @pytest.mark.parametrize("again", ["a little later", "in two formats"])
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("server", [pytest.param(each, marks=marks(each)) for each in SERVERS])
 def test_equal_setups_are_called_equal(dumps, tmp_path, server, again):
     made = dumps(server)
     later = made.again if again == "a little later" else made.base
     assert undeclared(write(tmp_path / "a", made.base, "tabular"), write(tmp_path / "b", later, next(FORMAT))) == set()
 
 
-@pytest.mark.parametrize(("one", "other"), list(pairwise(SERVERS)))
+@pytest.mark.parametrize(("one", "other"), [pytest.param(*pair, marks=marks(*pair)) for pair in pairwise(SERVERS)])
 def test_stock_versions_differ_only_by_known_defaults_and_variables_that_one_lacks(dumps, tmp_path, one, other):
     pair = [read_setup(write(tmp_path / str(at), dumps(each).base, "tabs")) for at, each in enumerate((one, other))]
     counted = [each for each in compare(pair, NOTHING)[0] if each.counts]
@@ -76,6 +87,7 @@ def test_a_server_with_redo_files_says_what_counts(start, tmp_path):
     assert any("innodb_log_files_in_group=4: only their product counts" in line for line in lines), lines
 
 
+@pytest.mark.slow
 def test_the_drafted_study_runs(shell, dumps, tmp_path):
     made = dumps("mysql:8.0.15")
     pair = made.base, made.planted["innodb_adaptive_hash_index"][0]

@@ -60,7 +60,7 @@ READER = """
 """
 
 
-@pytest.mark.parametrize("limit", [1_000, 3_000, 10_000])
+@pytest.mark.parametrize("limit", [1_000, 3_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_the_device_counts_what_the_limit_allows(folder, limit):
     home = folder / "001"
     home.mkdir()

@@ -64,6 +64,7 @@ def test_a_server_gets_what_its_name_says_and_keeps_it_over_a_restart(work):
         assert not server.home.exists() and not server.home.with_name(f"{server.home.name}.img").exists()
 
 
+@pytest.mark.slow
 def test_tables_behind_the_page_cache_get_a_memory_limit(work):
     with ServerPool(work) as pool:
         server = created(pool, "mysql:8.0.15,storage.iops=2000,innodb_flush_method=fsync")
@@ -108,6 +109,7 @@ def test_a_killed_bakeoff_leaves_neither_server_nor_mount_nor_group_to_the_next(
         assert not any(Path(each).exists() for each in groups)
 
 
+@pytest.mark.slow
 def test_a_data_dir_holds_the_data_and_is_left_empty(work):
     other = work / "elsewhere"
     other.mkdir(mode=0o755)
@@ -119,6 +121,7 @@ def test_a_data_dir_holds_the_data_and_is_left_empty(work):
     other.rmdir()
 
 
+@pytest.mark.slow
 def test_a_full_image_is_one_line(work, monkeypatch):
     monkeypatch.setattr("bakeoff.machine.images.SPARE_BYTES", 16 << 20)
     with ServerPool(work) as pool:

@@ -24,6 +24,7 @@ def test_any_other_name_is_a_script():
 
 
 @pytest.mark.server
+@pytest.mark.slow
 def test_every_microbenchmark_runs(shell):
     sizes = [
         "--tables",

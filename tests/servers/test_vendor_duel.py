@@ -74,6 +74,7 @@ def test_the_servers_of_make_demo_come_from_their_vendor_where_it_answers(vendor
     assert all(source.startswith("vendor mysql-") for source in here.values())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_duel_of_two_releases_fetched_from_their_vendors(vendor, work, shell):
     vendor.add("mysql", MYSQL, tarball(disguised(work), MYSQL.removesuffix(".tar.xz")))
