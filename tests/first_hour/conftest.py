@@ -62,4 +62,6 @@ def without_chance(seen, shell):
     text = re.sub(r"\n {9}(?=\S)", " ", text)  # where a line is broken depends on the numbers in it
     text = re.sub(r"bakeoff \d+\.\d+\.\d+\S*", "bakeoff <version>", text)
     text = re.sub(r"-\d{8}T\d{6}Z-[0-9a-f]{4}", "-<time>-<random>", text)
+    text = re.sub(r"Installed: .*", "Installed: <servers>", text)
+    text = re.sub(r"cannot be reached \([^)]*\)", "cannot be reached (<reason>)", text)
     return re.sub(r"\b[\d.]+ [kMGT]?B\b", "<size>", text)
