@@ -4,11 +4,11 @@ Run as root: `python bench/storage/loop_cost.py [FOLDER]`. The places take turns
 meets all of them; the ratios are to the disk itself, with the range over rounds.
 """
 
+import argparse
 import mmap
 import os
 import random
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -51,7 +51,9 @@ def syncs_per_s(file):
 
 
 def main():
-    root = Path(tempfile.mkdtemp(prefix="loop-cost-", dir=sys.argv[1] if len(sys.argv) > 1 else "/var/tmp"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", default="/var/tmp", help="on the disk to compare with")
+    root = Path(tempfile.mkdtemp(prefix="loop-cost-", dir=parser.parse_args().folder))
     record = Undo(root)
     places = {"the disk": root / "disk"} | {kind: root / kind for kind in ("ext4", "xfs", "btrfs")}
     try:

@@ -347,7 +347,7 @@ def write_files(shell):
         ((SERVER,), "bisect: it takes 3 to 500 builds in order"),
         ((SERVER, SERVER), "bisect: it takes 3 to 500 builds in order"),
         ((SERVER, "path:nowhere", SERVER), "does not exist"),
-        ((SERVER, "mysql:99.99.99", SERVER), "mysql:99.99.99"),
+        ((SERVER, "mysql:4.1.22", SERVER), "mysql:4.1.22"),
         ((SERVER, "mysql://root@127.0.0.1:1/", SERVER), "is a running server, which is not restarted"),
         ((SERVER, SERVER, SERVER, "--threads", "1,2"), "one workload and one number of threads"),
         ((SERVER, SERVER, SERVER, "-w", "oltp_read_only,oltp_read_write"), "one workload and one number of threads"),
