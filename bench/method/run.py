@@ -21,12 +21,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "python"), str(ROOT / "bench")]  # `validation` is not installed
 
 import table
-from machine import THREADS_MAX, WORKLOADS, idle_cpus, placement, switching
 from reads import SLOWDOWN_PERCENT, attenuation, carry_over, connections, real_difference, restart, slice_length
 from table import Result
 from writes import freeze
 
 from bakeoff.errors import BakeoffError
+from machine import THREADS_MAX, WORKLOADS, idle_cpus, placement, switching
 from validation.real_epochs import RealBench, question
 
 EXPERIMENTS: dict[str, Callable[[RealBench], Result]] = {

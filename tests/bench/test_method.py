@@ -14,13 +14,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench" / "method"), str(ROOT / "bench")]
 
-import machine  # noqa: E402
 import numpy as np  # noqa: E402
 import reads  # noqa: E402
 import table  # noqa: E402
 import writes  # noqa: E402
 from table import Result  # noqa: E402
 
+import machine  # noqa: E402
 from bakeoff.results.epoch_data import EpochData  # noqa: E402
 from bakeoff.results.frame import Frame  # noqa: E402
 from bakeoff.stats.slice_length import LATENCIES_MIN  # noqa: E402
