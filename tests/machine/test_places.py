@@ -60,7 +60,7 @@ def test_cpus_are_one_of_each_core_first(tmp_path, monkeypatch):
     assert cpus_of(Machine(cpus=2), tmp_path) == {0, 2}
     assert cpus_of(Machine(cpus=3), tmp_path) == {0, 1, 2}
     assert cpus_of(Machine(), tmp_path) is None
-    with pytest.raises(HostError, match="5 are asked for, and 4 are usable"):
+    with pytest.raises(HostError, match="5 requested, but only 4 are usable"):
         cpus_of(Machine(cpus=5), tmp_path)
 
 
@@ -125,6 +125,15 @@ def test_no_loop_devices_and_no_mkfs_are_one_line_each(tmp_path, monkeypatch):
     with pytest.raises(HostError, match=r"mkfs.xfs is not installed") as error:
         images.require("xfs", dev=tmp_path)
     assert error.value.hint == "Run: apt-get install xfsprogs"
+
+
+def test_an_unknown_file_system_is_one_line_even_without_modprobe(tmp_path, monkeypatch):
+    (tmp_path / "filesystems").write_text("\text4\n")
+    (tmp_path / "loop-control").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(images.shutil, "which", lambda name, **_: None if name == "modprobe" else f"/sbin/{name}")
+    with pytest.raises(HostError, match="file_system xfs: this kernel does not know it"):
+        images.require("xfs", proc=tmp_path, dev=tmp_path)
 
 
 def test_a_delay_is_a_device_below_the_file_system(tmp_path, monkeypatch):

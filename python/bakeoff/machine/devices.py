@@ -1,7 +1,6 @@
 """Block devices: the one that a folder lies on, and what /proc/diskstats counts of it."""
 
 import os
-import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 from bakeoff.errors import HostError
 
 _SECTOR_BYTES = 512
-_DELAY = re.compile(r"^delay\s", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,8 @@ def require(kind: str, proc: Path = Path("/proc"), dev: Path = Path("/dev")) -> 
             hint="Load the kernel's module loop; a container needs --privileged.",
         )
     known = (proc / "filesystems").read_text("ascii").split()
-    if kind not in known and subprocess.run(["modprobe", "-q", kind], check=False).returncode:
+    modprobe = shutil.which("modprobe", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if kind not in known and (not modprobe or subprocess.run([modprobe, "-q", kind], check=False).returncode):
         raise HostError(f"file_system {kind}: this kernel does not know it.", hint=f"Choose another, or load {kind}.")
 
 

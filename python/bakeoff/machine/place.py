@@ -104,7 +104,7 @@ def cpus_of(machine: Machine, sys: Path = Path("/sys")) -> frozenset[int] | None
     usable = os.sched_getaffinity(0)
     if machine.cpus > len(usable):
         raise HostError(
-            f"cpus: {machine.cpus} are asked for, and {len(usable)} are usable.", hint="Leave the level out."
+            f"cpus: {machine.cpus} requested, but only {len(usable)} are usable.", hint="Leave the level out."
         )
     return frozenset(sorted(usable, key=lambda cpu: (_place_in_core(cpu, sys), cpu))[: machine.cpus])
 
