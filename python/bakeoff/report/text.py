@@ -76,7 +76,7 @@ def _block(console: Console, lines: Iterable[Text]) -> None:
 
 
 def _where(view: ReportView, width: int, *, whole: bool = False) -> Iterator[str]:
-    """Say where the page is, and how to print all of the report. A path that is too long gets a line of its own."""
+    """Say where the page is, and how to print the whole report. A path that is too long gets a separate line."""
     if not view.directory:
         return
     path = Path(view.directory)

@@ -72,7 +72,7 @@ class Layout:
 class Installation(Layout):
     """Server binaries on this machine. `known_options` have underscores and are empty if unknown.
 
-    `provenance` says where the download came from and how it was checked; empty for binaries of one's own.
+    `provenance` says where the download came from and how it was checked; empty for the user's own binaries.
     """
 
     flavour: str

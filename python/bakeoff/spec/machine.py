@@ -77,7 +77,7 @@ NOTHING = Machine()
 
 
 def machine_of(pairs: Iterable[tuple[str, str]]) -> Machine:
-    """Return what settings ask for. A limit of its own replaces that of the preset, one direction that of both."""
+    """Return what settings ask for. A single limit overrides the preset's; one for reads or writes overrides both."""
     given = dict(pairs)
     storage = dict(PRESETS.get(given.get("storage", ""), {}))
     storage |= {name.removeprefix("storage."): text for name, text in given.items() if name.startswith("storage.")}

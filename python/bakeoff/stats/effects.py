@@ -201,7 +201,7 @@ class Agreement(StrEnum):
 class PublishedRatio:
     """A published log ratio beside the measured one. It comes from another machine and has no interval.
 
-    Of a claim it is the ratio within its bounds that is nearest to the measured one.
+    For a claim, `published` is the ratio within its bounds that is nearest to the measured one.
     """
 
     cell: str

@@ -23,7 +23,7 @@ class ArmRestarts:
     seconds: Mapping[int, float]
     start_s: float  # mean until the first answer, which is a part of it
     late: int
-    ratio: Estimate | None  # to the baseline, in natural-log units; None of the baseline itself
+    ratio: Estimate | None  # to the baseline, in natural-log units; None for the baseline
 
     @property
     def typical_s(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Fetches a server: from its vendor, else from a package registry, else from a mirror of one's own.
+"""Fetches a server from its vendor, else from a package registry, else from the mirror the user names.
 
 A mirror that is a folder comes first, because nothing has to be downloaded. The next source is tried only if one does
 not answer or does not have the file; a file that fails its check ends the attempt.
