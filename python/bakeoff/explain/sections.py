@@ -29,7 +29,7 @@ _OTHERS_MAX = 4
 _WAITS_SHOWN = 8  # of a cell; the rest is folded away
 _PLANS_SHOWN = 20
 _SQL_MAX = 300
-_SCREEN_LINES, _SCREEN_WIDTH = 3, 80
+_SCREEN_LINES, _SCREEN_WIDTH = 4, 80
 
 
 def _claimed(context: Context) -> list[Explanation]:
