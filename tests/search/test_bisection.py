@@ -366,6 +366,12 @@ def test_a_mistake_is_one_line_and_exit_code_2(inside, shell, arguments, says):
     assert says in ran.complaint
 
 
+def test_a_release_that_nobody_has_is_named_before_anything_is_measured(inside):
+    ran = inside("bisect", SERVER, "mysql:99.99.99", SERVER)
+    assert ran.code == ExitCode.NOT_READY, ran
+    assert "mysql-99.99.99" in ran.complaint
+
+
 SMALL = ("-w", "oltp_point_select", "--threads", "2", "--tables", "1", "--table-size", "1000", "--seed", "3")
 LOGGED = f"{SERVER},general_log=ON,slow_query_log=ON,long_query_time=0,log_output=TABLE"
 

@@ -13,7 +13,7 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.search.attribution import typed_settings
 from bakeoff.search.model import Search
-from bakeoff.servers import find_entry, install
+from bakeoff.servers import find_entry, install, known_servers
 from bakeoff.servers.cnf import read_cnf
 from bakeoff.servers.options import Target, translate
 from bakeoff.spec import Arm, Origin, ServerSpec, parse_server
@@ -75,11 +75,12 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
             f"bisect: it takes {_BUILDS_MIN} to {_BUILDS_MAX} builds in order, or one server with --cnf twice.",
             hint="Example: bakeoff bisect path:build/1 path:build/2 path:build/3",
         )
+    known = {entry.name for entry in known_servers()}
     for spec in specs:  # find a missing build now
         if spec.origin is Origin.PATH:
             install(spec)
-        elif spec.origin is Origin.CATALOG:
-            find_entry(spec)
+        elif spec.origin is Origin.CATALOG and find_entry(spec).name not in known:
+            install(spec)  # whether it exists shows when it is fetched
     count = Counter(map(str, specs))
     builds = tuple(
         form.model_copy(
