@@ -15,6 +15,7 @@ from bakeoff.explain.statement_plans import PLANS, StatementPlans
 from bakeoff.explain.waits import WAITS, WaitDifference
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
+from bakeoff.report.text import WHY_LINES
 from bakeoff.report.view import Column, Fold, Prose, RecordList, Section, Table, Value, identifier, step_rows
 from bakeoff.stats.model import Estimate
 from bakeoff.units import format_bytes, format_ns, shortened
@@ -29,7 +30,7 @@ _OTHERS_MAX = 4
 _WAITS_SHOWN = 8  # of a cell; the rest is folded away
 _PLANS_SHOWN = 20
 _SQL_MAX = 300
-_SCREEN_LINES, _SCREEN_WIDTH = 4, 80
+_SCREEN_WIDTH = 80
 
 
 def _claimed(context: Context) -> list[Explanation]:
@@ -71,8 +72,8 @@ def evidence(context: Context, explanation: Explanation) -> Evidence:
 
 
 def why_lines(context: Context) -> tuple[str, ...]:
-    """Say why in `_SCREEN_LINES` lines of a terminal: the largest differences first, the best evidence first."""
-    explained, said, left = _claimed(context), list[str](), _SCREEN_LINES
+    """Say why in `WHY_LINES` lines of a terminal: the largest differences first, the best evidence first."""
+    explained, said, left = _claimed(context), list[str](), WHY_LINES
     names = context.labels if len(context.analysis.contenders) == 1 else context.short_labels
     for each in explained:
         where = f"{context.titled(each.cell, each.contender, short=True)}: " if len(explained) > 1 else ""

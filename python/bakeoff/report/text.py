@@ -16,6 +16,7 @@ from bakeoff.results import runs_root
 from bakeoff.stats.model import Word
 
 SCREEN_LINES = 40
+WHY_LINES = 4  # of those 40
 _WEAK_LEAST, _WEAK_MOST = 4, 10  # lines of warnings and footnotes
 _GAP = "  "
 _NUMBER = re.compile(r"([+−<>≤~] ?)?\d[\d.,]*[%×]?|–|n/a|")
@@ -27,7 +28,7 @@ def render_screen(view: ReportView, console: Console) -> None:
     screen, width = view.screen, console.width
     above = [_clipped([view.question], 2, width, "bold"), _clipped([screen.answer], 5, width)]
     weak = [f"{each.word}: {each.text}" for each in view.doubts]
-    below = [_clipped(screen.figures, 8, width), _clipped(screen.why, 3, width)]
+    below = [_clipped(screen.figures, 8, width), _clipped(screen.why, WHY_LINES, width)]
     end = [*_lines(screen.effort, width, "dim"), *map(Text, _where(view, width))]
     room = SCREEN_LINES - sum(len(block) + 1 for block in (*above, *below, end) if block) - 2
     rows = len(screen.table.rows) if screen.table else 0
