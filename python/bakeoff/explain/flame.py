@@ -79,9 +79,7 @@ def _sentences(context: Context, pair: Pair, found: ProfileComparison, labels: t
         f"({_signed(cost)}{f', {within}' if within else ''}). Sampled in {numbers.restarts(found.epochs)} that "
         f"{'do' if found.epochs > 1 else 'does'} not count towards the verdict."
     )
-    summaries = [context.summaries.get((pair.cell, arm)) for arm in pair[1:]]
-    known = [each.server_cpu_ns_per_event for each in summaries if each and each.server_cpu_ns_per_event]
-    if len(known) == 2:
+    if all(known := [context.server_cpu_ns(pair.cell, arm) for arm in pair[1:]]):
         yield f"Without the profiler: {format_ns(known[0])} and {format_ns(known[1])}."
     if any(event.endswith(":u") for event in found.events):
         yield "Kernel time is missing: kernel.perf_event_paranoid does not allow it."

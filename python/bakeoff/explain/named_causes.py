@@ -27,6 +27,7 @@ class Evidence:
     Attributes:
         declared: the one declared setting in which the arms differ; empty if there are several, or only the version.
         plans: statements with another plan, and all whose plans were compared.
+        cpu_ratio: the contender's server CPU per event over the baseline's, measured without the profiler.
     """
 
     costs: Explanation
@@ -36,6 +37,7 @@ class Evidence:
     off_cpu: OffCpuComparison | None = None
     plans: tuple[int, int] = (0, 0)
     declared: str = ""
+    cpu_ratio: float | None = None
 
 
 def causes(evidence: Evidence) -> tuple[str, ...]:
@@ -64,7 +66,7 @@ def why(evidence: Evidence, contender: str) -> tuple[str, ...]:
     said = [
         f"Only {evidence.declared} differs between the arms, so it is the cause." if evidence.declared else "",
         f"{other} of {all_plans} statements {'has' if other == 1 else 'have'} another plan." if other else "",
-        *_cpu(evidence.profile, contender),
+        *_cpu(evidence.profile, evidence.cpu_ratio, contender),
         *((_measured(tested), _counters(found.causes)) if tested else (too_few,)),
         _off_cpu(evidence),
         _waits(evidence),
@@ -124,13 +126,19 @@ def _counters(best: Sequence[Cost]) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _cpu(profile: ProfileComparison | None, contender: str) -> tuple[str, ...]:
-    """Say how the CPU per event differs, and which parts of the server make the difference."""
+def _cpu(profile: ProfileComparison | None, measured: float | None, contender: str) -> tuple[str, ...]:
+    """Say how the CPU per event differs, and which parts of the server make the difference.
+
+    The profiler slows some parts more than others, so the ratio measured without it is preferred if it has the same
+    direction.
+    """
     if profile is None or not profile.all.is_clear:
         return ()
-    said, needs = _by_part(profile), _changed(profile.all.contender / profile.all.baseline, "CPU")
+    said, ratio = _by_part(profile), profile.all.contender / profile.all.baseline
+    if measured and (measured > 1) == (ratio > 1):
+        ratio = measured
     return (
-        f"{contender} needs {needs} per event.",
+        f"{contender} needs {_changed(ratio, 'CPU')} per event.",
         f"{said[:1].upper()}{said[1:]}." if said else "",
         "Sampled in one restart." if profile.epochs == 1 else f"Sampled in {profile.epochs} restarts.",
     )

@@ -60,6 +60,7 @@ def evidence(context: Context, explanation: Explanation) -> Evidence:
     mine, theirs = (explained.event_ns.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender))
     longer_ns = theirs - mine if mine and theirs else 0.0
     plans = explained.plans.get(pair)
+    cpu_ns = [context.server_cpu_ns(pair.cell, arm) for arm in (pair.baseline, pair.contender)]
     return Evidence(
         explanation,
         explained.profiles.get(pair),
@@ -68,6 +69,7 @@ def evidence(context: Context, explanation: Explanation) -> Evidence:
         explained.pauses.get(pair),
         plans=(len(plans.other), len(plans.compared)) if plans else (0, 0),
         declared=explained.declared(pair),
+        cpu_ratio=cpu_ns[1] / cpu_ns[0] if all(cpu_ns) else None,
     )
 
 

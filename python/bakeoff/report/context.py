@@ -167,6 +167,11 @@ class Context:
     def summaries(self) -> dict[tuple[str, str], ArmSummary]:
         return {(summary.cell, summary.arm): summary for summary in self.analysis.arms}
 
+    def server_cpu_ns(self, cell: str, arm: str) -> float:
+        """Return an arm's server CPU per event; 0 if it is not known."""
+        summary = self.summaries.get((cell, arm))
+        return (summary.server_cpu_ns_per_event if summary else None) or 0.0
+
     @cached_property
     def valid_epochs(self) -> tuple[int, ...]:
         return tuple(outcome.epoch for outcome in self.outcomes if outcome.valid)
