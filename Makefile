@@ -4,6 +4,7 @@ PYTEST := .venv/bin/python -m pytest
 # Test files at a time: more than CPUs where tests wait for servers, fewer while something measures (tests/conftest.py).
 PARALLEL := -n 4
 PARALLEL_UNIT := -n 3
+PARALLEL_SLOW := -n 3
 # Folders whose tests run whole programs: benchmarks, sysbench beside the original, terminals, the validation suite.
 WHOLE := bench first_hour sysbench tpcc validation
 
@@ -34,9 +35,9 @@ test-unit: setup ## the tests of functions, without a server, a browser or a pro
 	cargo test --quiet --workspace --no-run
 	$(PYTEST) $(PARALLEL_UNIT) -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%)
 
-test-slow: ## all that make test leaves out: statistical claims, every server, study and option (hours, one test at a time)
+test-slow: ## all that make test leaves out: statistical claims, every server, study and option (two hours)
 	@tools/setup --tests
-	$(PYTEST) -m slow --durations=20
+	$(PYTEST) $(PARALLEL_SLOW) -m slow --durations=20
 
 test-studies: setup ## every study that ships, at scale demo, on real servers, its report opened in a browser (50 minutes)
 	$(PYTEST) -m "slow and server" tests/studies
