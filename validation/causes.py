@@ -13,7 +13,7 @@ from typing import Any
 
 from bakeoff.errors import RunInvalid
 from bakeoff.explain.explained import Explained
-from bakeoff.explain.named_causes import Evidence, causes, sentence
+from bakeoff.explain.named_causes import Evidence, causes, why
 from bakeoff.explain.profiles import OFF_CPU, PROFILES
 from bakeoff.explain.sections import evidence
 from bakeoff.explain.waits import WAITS
@@ -247,7 +247,7 @@ def judge(name: str, found: Evidence, *, seed: int) -> Reported:
         claimed=found.costs.claimed,
         named=named,
         right=found.costs.claimed and named[:1] != () and named[0] in CAUSES[name].families,
-        sentence=sentence(found, name),
+        sentence=" ".join(why(found, name)),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bakeoff.explain import costs
 from bakeoff.explain.costs import BUSY, explain, family_of
-from bakeoff.explain.named_causes import Evidence, sentence
+from bakeoff.explain.named_causes import Evidence, why
 from bakeoff.results.frame import Frame
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
@@ -146,9 +146,8 @@ def test_rows_that_an_index_would_have_saved_are_named():
     counts = {"status.Handler_read_rnd_next": (0, 2000), "status.Handler_read_key": (1, 1), "status.Questions": (1, 1)}
     found = explained(*duel(rng, slower=5.0, **counts))
     assert [(cost.family, cost.explains) for cost in found.causes] == [("row access", 1.0)]
-    text = sentence(Evidence(found), "mysql:8.0")
+    text = " ".join(why(Evidence(found), "mysql:8.0"))
     assert "Handler_read_rnd_next 0 → 2,000 per event" in text and "Row access can explain all of it" in text
-    assert text.startswith("mysql:8.0 takes ")
 
 
 def test_a_count_that_takes_too_little_time_is_not_named():
@@ -158,7 +157,7 @@ def test_a_count_that_takes_too_little_time_is_not_named():
     (cost,) = [cost for cost in found.costs if cost.counter == "status.Handler_read_key"]
     assert cost.word == "more"
     assert cost.explains == pytest.approx(0.1 * 20_000 * 2 / 100_000, rel=0.1)
-    assert not found.causes and sentence(Evidence(found), "B").endswith(NOT_FOUND)
+    assert not found.causes and why(Evidence(found), "B")[-1].endswith(NOT_FOUND)
 
 
 def test_a_count_explains_at_most_its_own_growth():
@@ -222,7 +221,7 @@ def test_generic_counters_name_a_family_only_alone():
 def test_four_restarts_are_too_few():
     found = explained(*duel(np.random.default_rng(7), epochs=4, **{"status.Handler_read_rnd_next": (0, 2000)}))
     assert not found.causes and {cost.word for cost in found.costs} == {"not tested"}
-    assert sentence(Evidence(found), "B").endswith("Counters are compared from 5 restarts on.")
+    assert why(Evidence(found), "B")[-1].endswith("Counters are compared from 5 restarts on.")
 
 
 @pytest.mark.parametrize("epochs", [3, 5, 6])

@@ -7,7 +7,7 @@ import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
 
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation
-from bakeoff.explain.named_causes import Evidence, causes, sentence
+from bakeoff.explain.named_causes import Evidence, causes, why
 from bakeoff.explain.off_cpu import compare_off_cpu
 from bakeoff.explain.profiles import PREEMPTED, SERVING, Profile, compare_profiles
 from bakeoff.explain.waits import WaitDifference
@@ -20,6 +20,10 @@ FILLED = (*READ, Function("malloc", "libjemalloc.so.2"))
 INSTRUMENT = (*READ, Function("pfs_start_mutex_wait_v1", SERVER))
 NOT_FOUND = "The cause was not found. Next step: `bakeoff explain RUN --explain-budget 3m`"
 LOG, TABLE = "wait/io/file/innodb/innodb_log_file", "wait/io/table/sql/handler"
+
+
+def sentence(evidence, contender):
+    return " ".join(why(evidence, contender))
 
 
 def of_time(mean):

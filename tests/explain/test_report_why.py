@@ -51,7 +51,7 @@ def explained(tmp_path_factory):
 
 
 def test_the_family_is_named_right_after_the_verdicts(explained):
-    assert explained.sections[0].title == "Why"
+    assert explained.sections[0].title == "Why in detail"
     text = render_markdown(explained)
     assert "Row access can explain all of it (Handler\\_read\\_rnd\\_next 0 → 2,000 per event)" in text.replace(
         "_", "\\_"
@@ -83,7 +83,7 @@ def test_equal_arms_have_no_section_and_all_costs(tmp_path):
     undecided = analysis.comparisons[0].verdict.model_copy(update={"words": (Word.INCONCLUSIVE,)})
     compared = analysis.comparisons[0].model_copy(update={"verdict": undecided})
     view = build_view(run, analysis.model_copy(update={"comparisons": (compared,)}))
-    assert "Why" not in {section.title for section in view.sections}
+    assert "Why in detail" not in {section.title for section in view.sections}
     assert json.loads(render_json(view))["costs"]
 
 

@@ -54,10 +54,6 @@ def causes(evidence: Evidence) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if name not in _NO_CAUSE)
 
 
-def sentence(evidence: Evidence, contender: str) -> str:
-    return " ".join((f"{contender} takes {_longer(evidence.costs.time)} per event.", *why(evidence, contender)))
-
-
 def why(evidence: Evidence, contender: str) -> tuple[str, ...]:
     """Return sentences by the order of evidence: what was declared, plans, the profile, counters, waits."""
     found, (other, all_plans) = evidence.costs, evidence.plans
@@ -84,21 +80,11 @@ def _not_found(evidence: Evidence) -> str:
     return f"{what} Next step: `bakeoff explain RUN --explain-budget 3m`"
 
 
-def _longer(time: Estimate) -> str:
-    """Format a log ratio as `18% (13% to 23%) more time` or `12 times (9.1 to 16) the time`."""
-    ends = [end for end in (time.interval.low, time.interval.high) if end is not None]
-    return _changed(math.exp(time.mean), "time", [math.exp(end) for end in ends])
-
-
-def _changed(ratio: float, what: str, ends: Sequence[float] = ()) -> str:
+def _changed(ratio: float, what: str) -> str:
     if ratio > 2:
-        within = f" ({' to '.join(map(_number, ends))})" if ends else ""
-        return f"{_number(ratio)} times{within} the {what}"
-    sizes = sorted(abs(end - 1) for end in ends)
-    within = f" ({' to '.join(map(_percent, sizes))})" if ends else ""
+        return f"{_number(ratio)} times the {what}"
     share = abs(ratio - 1)
-    size = _percent(share) if ends or share < 0.1 else f"{share:.0%}"
-    return f"{size}{within} {'more' if ratio > 1 else 'less'} {what}"
+    return f"{_percent(share) if share < 0.1 else f'{share:.0%}'} {'more' if ratio > 1 else 'less'} {what}"
 
 
 def _measured(costs: Sequence[Cost]) -> str:

@@ -1,6 +1,7 @@
 """The section "Why": what an event costs more, and the likely cause."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from operator import itemgetter
 from textwrap import wrap
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from bakeoff.explain import flame
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation, name_of
 from bakeoff.explain.explained import Explained, Pair
-from bakeoff.explain.named_causes import Evidence, sentence, why
+from bakeoff.explain.named_causes import Evidence, why
 from bakeoff.explain.off_cpu import OffCpuComparison, OffCpuCost
 from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.explain.statement_plans import PLANS, StatementPlans
@@ -41,7 +42,7 @@ def _claimed(context: Context) -> list[Explanation]:
 def why_section(context: Context) -> Section | None:
     explained = _claimed(context)
     return Section.of(
-        "Why",
+        "Why in detail",
         *_sentences(context, explained),
         _costs(context, explained),
         flame.profile_section(context),
@@ -75,26 +76,29 @@ def evidence(context: Context, explanation: Explanation) -> Evidence:
 
 def why_lines(context: Context) -> tuple[str, ...]:
     """Say why in `WHY_LINES` lines of a terminal: the largest differences first, the best evidence first."""
-    explained, said, left = _claimed(context), list[str](), WHY_LINES
+    return tuple(said for _, said, _ in _screen_lines(context) if said)
+
+
+def _screen_lines(context: Context) -> Iterator[tuple[Explanation, str, str]]:
+    """Yield each explanation with what the first page says of it, and what is left for the section."""
+    explained, lines_left = _claimed(context), WHY_LINES
     names = context.labels if len(context.analysis.contenders) == 1 else context.short_labels
     for each in explained:
         where = f"{context.titled(each.cell, each.contender, short=True)}: " if len(explained) > 1 else ""
-        text = ""
-        for each_said in why(evidence(context, each), names[each.contender]):
-            longer = f"{text} {each_said}" if text else f"{where}{each_said}"
-            if len(wrap(longer, _SCREEN_WIDTH)) > left:
-                break
-            text = longer
-        left -= len(wrap(text, _SCREEN_WIDTH))
-        if text:
-            said.append(text)
-    return tuple(said)
+        sentences = why(evidence(context, each), names[each.contender])
+        texts = [f"{where}{' '.join(sentences[:count])}" for count in range(1, len(sentences) + 1)]
+        fit = sum(len(wrap(text, _SCREEN_WIDTH)) <= lines_left for text in texts)
+        said = texts[fit - 1] if fit else ""
+        lines_left -= len(wrap(said, _SCREEN_WIDTH))
+        rest = " ".join(sentences[fit:])
+        yield each, said, f"{where}{rest}" if rest else ""
 
 
 def _sentences(context: Context, explained: Sequence[Explanation]) -> Iterator[Prose]:
-    for each in explained[:_COMPARISONS]:
-        where = f"{context.cell_title(each.cell)}: " if len(context.cells) > 1 else ""
-        yield Prose(text=f"{where}{sentence(evidence(context, each), context.labels[each.contender])}")
+    """Say what the first page had no room for."""
+    for _, _, rest in islice(_screen_lines(context), _COMPARISONS):
+        if rest:
+            yield Prose(text=rest)
     if (left := len(explained) - _COMPARISONS) > 0:
         yield Prose(text=f"{left} more comparisons are in `--format json`.", small=True)
 

@@ -43,7 +43,7 @@ def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
     parts += _part_lines(screen.charts, 2, shown) if screen.charts else [shown.get(VERDICTS, "")]
     parts += [_plain(screen.caption), *_part_lines(screen.table, 2, shown)] if screen.table else []
     parts.append("\n".join(_remark_line(each) for each in view.verdicts if each.remark or each.notes))
-    parts.append("\n".join(f"- {_plain(line)}" for line in (*screen.why, *screen.figures)))
+    parts.append("\n".join(f"- {_prose(line)}" for line in (*screen.why, *screen.figures)))
     parts += [_plain(sentence) for sentence in (*view.means, view.conditions)]
     for section in view.below:
         parts += _section_lines(section, 2, shown)
@@ -93,7 +93,7 @@ def _part_lines(part: Part, level: int, shown: Mapping[str, str]) -> list[str]:
         case Table():
             return [] if part.page_only else [_markdown_table(part), _plain(part.note)]
         case Prose():
-            return [_plain(part.text).replace("\\`", "`")]
+            return [_prose(part.text)]
         case Code():
             return [f"```sh\n{part.text.replace('```', '')}\n```"]
         case _:
@@ -117,6 +117,11 @@ def _markdown_table(table: Table) -> str:
 
 def _line(cells: list[str]) -> str:
     return "| " + " | ".join(_plain(cell) for cell in cells) + " |"
+
+
+def _prose(text: str) -> str:
+    """Words between backticks stay code."""
+    return _plain(text).replace("\\`", "`")
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from bakeoff.report import numbers
 from bakeoff.report.charts import ARM_SLOTS
@@ -45,6 +45,7 @@ _NOISY = math.log(1.1)  # spread of a ratio between restarts
 _TWICE = math.log(2.0)
 _VAGUE = _TWICE / 2  # half-width beyond which a ratio says nothing: its ends differ by more than a factor of two
 _EDGE = 4.0  # per cent of the axis kept free on both sides
+_LABEL_APART = 11.0  # per cent of the axis between two labels
 _LADDER = 3  # thread counts that make one
 _MARGIN_LEAST = 0.9  # per cent of the axis: 3 px on a phone
 
@@ -460,8 +461,20 @@ class _Axis:
         else:
             powers = range(math.floor(self.low / math.log(10)), math.ceil(self.high / math.log(10)) + 1)
             ratios, form = [factor * 10.0**power for power in powers for factor in (1, 2, 5)], "g"
-        inside = (ratio for ratio in ratios if ratio > 0 and self.low - 1e-9 <= math.log(ratio) <= self.high + 1e-9)
-        return tuple((self.place(math.log(ratio)), f"{ratio:{form}}") for ratio in inside)
+        inside = [ratio for ratio in ratios if ratio > 0 and self.low - 1e-9 <= math.log(ratio) <= self.high + 1e-9]
+        ticks = [(self.place(math.log(ratio)), f"{ratio:{form}}") for ratio in inside]
+        one = min(range(len(ticks)), key=lambda index: abs(inside[index] - 1))
+        labelled = {*_spaced(ticks[one:]), *_spaced(ticks[one::-1])}
+        return tuple(tick if tick in labelled else (tick[0], "") for tick in ticks)
+
+
+def _spaced(ticks: Sequence[tuple[float, str]]) -> Iterator[tuple[float, str]]:
+    """Leave out ticks whose labels would touch the one before."""
+    last = -math.inf
+    for tick in ticks:
+        if abs(tick[0] - last) >= _LABEL_APART:
+            last = tick[0]
+            yield tick
 
 
 def _axis_for(comparisons: Sequence[Comparison]) -> _Axis:
