@@ -2,6 +2,7 @@
 
 import pytest
 
+from bakeoff.errors import SpecError
 from bakeoff.plan.workloads import microbenchmarks, named_workloads, uses_sysbench_tables, workload_names, writes
 
 
@@ -18,9 +19,15 @@ def test_reads_come_before_writes():
     assert kinds == sorted(kinds) and 0 < sum(kinds) < len(kinds)
 
 
-def test_any_other_name_is_a_script():
-    (one,) = named_workloads("mine.lua")
-    assert one.script == "mine.lua" and one.name == "" and one.options == ()
+@pytest.mark.parametrize("script", ["mine.lua", "oltp_update_index", "update-indx.lua"])
+def test_any_other_name_is_a_script(script):
+    (one,) = named_workloads(script)
+    assert one.script == script and one.name == "" and one.options == ()
+
+
+def test_a_misspelt_microbenchmark_is_named():
+    with pytest.raises(SpecError, match="'point-qury': no such script or microbenchmark. Did you mean point-query"):
+        named_workloads("point-qury")
 
 
 @pytest.mark.server

@@ -15,7 +15,7 @@ from bakeoff.servers.paths import make_open_folder
 from bakeoff.spec import parse_server
 from tests.servers.vendor import StandIn, tarball
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 MYSQL = "mysql-8.4.31-linux-glibc2.17-x86_64-minimal.tar.xz"
 PERCONA = "Percona-Server-8.4.31-31-Linux.x86_64.glibc2.17-minimal.tar.gz"
@@ -74,7 +74,6 @@ def test_the_servers_of_make_demo_come_from_their_vendor_where_it_answers(vendor
     assert all(source.startswith("vendor mysql-") for source in here.values())
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_duel_of_two_releases_fetched_from_their_vendors(vendor, work, shell):
     vendor.add("mysql", MYSQL, tarball(disguised(work), MYSQL.removesuffix(".tar.xz")))

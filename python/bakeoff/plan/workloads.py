@@ -4,6 +4,7 @@ The core knows Lua scripts. A feature adds a kind with a `WORKLOAD` in its `work
 `measuring.py` (`bakeoff.run.measuring`).
 """
 
+import difflib
 import math
 import tomllib
 from collections import Counter
@@ -13,6 +14,7 @@ from importlib.resources import files
 from pathlib import PurePath
 
 from bakeoff import features
+from bakeoff.errors import SpecError
 from bakeoff.spec import Data, ServerSpec, Study, Workload
 from bakeoff.spec.dumps import read_dump
 from bakeoff.spec.server_name import is_url, url_database
@@ -86,8 +88,14 @@ def microbenchmarks() -> dict[str, Workload]:
 
 
 def named_workloads(name: str) -> tuple[Workload, ...]:
-    """Return the workloads that a name stands for: the set `micro`, one of it, or a script."""
+    """Return the workloads that a name stands for: the set `micro`, one of it, or a script.
+
+    SpecError: a misspelt microbenchmark. The engine reports misspelt scripts.
+    """
     known = microbenchmarks()
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+    if near and name not in known and not {"_", "."} & set(name):
+        raise SpecError(f"workload {name!r}: no such script or microbenchmark. Did you mean {near[0]}?")
     return tuple(known.values()) if name == "micro" else (known.get(name, Workload(script=name)),)
 
 
