@@ -42,7 +42,8 @@ MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_replaying.py", "run/test_budget.py",
     "run/test_counters.py", "run/test_duel.py", "run/test_every_duel.py", "explain/test_causes.py",
     "explain/test_explaining.py", "explain/test_named_causes.py", "sysbench/test_idle.py", "test_crates.py",
-    "validation/test_causes.py", "validation/test_duels.py", "validation/test_fake_checks.py", "validation/test_replay.py",
+    "validation/test_causes.py", "validation/test_duels.py", "validation/test_fake_checks.py",
+    "validation/test_replay.py",
 }  # fmt: skip
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.

@@ -1,6 +1,5 @@
 """Say what explains a difference: what was declared, plans, profiles, counters and waits, as far as intervals allow."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
