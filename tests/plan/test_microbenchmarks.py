@@ -26,7 +26,7 @@ def test_any_other_name_is_a_script(script):
 
 
 def test_a_misspelt_microbenchmark_is_named():
-    with pytest.raises(SpecError, match="'point-qury': no such .* Did you mean point-query"):
+    with pytest.raises(SpecError, match=r"'point-qury': no such .* Did you mean point-query"):
         named_workloads("point-qury")
 
 
