@@ -100,7 +100,7 @@ def audit(
     Exits with 1 if settings known to matter differ and are not declared.
     """
     if len(setup) < 2 or len(set(setup)) < len(setup):
-        raise SpecError("audit: it takes two or more different setups.", hint="Write bakeoff audit old/ new/.")
+        raise SpecError("audit: name two or more different setups.", hint="Write bakeoff audit old/ new/.")
     if to and to.is_dir():
         raise SpecError(f"audit: {to} is a folder.", hint="Name a file in it.")
     setups, record = [*map(read_setup, setup)], read_record()

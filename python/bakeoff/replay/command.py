@@ -134,7 +134,7 @@ def replay(
 
 def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
     if backup and not writes:
-        raise SpecError("--i-have-a-backup is for --writes.", hint="Write --writes too, or leave it out.")
+        raise SpecError("--i-have-a-backup only applies with --writes.", hint="Write --writes too, or leave it out.")
     if writes and not on_running:
         reason = "only for running servers; on servers that bakeoff starts, writes are always replayed."
         raise SpecError(f"--writes: {reason}", hint="Leave it out.")
