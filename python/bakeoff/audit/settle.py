@@ -33,10 +33,8 @@ def draft_study(setups: Sequence[Setup], found: Sequence[Difference]) -> str:
         raise SpecError("audit: no difference that a study could vary.", hint="Leave --output out.")
     names, runs = " and ".join(setup.name for setup in setups), [run for setup in setups for run in setup.runs]
     workloads = sorted({run.workload for run in runs} & {*WORKLOADS})[:_CELLS_MAX] or _WORDS["workloads"]
-    threads = sorted({run.threads for run in runs if run.threads and run.threads <= _THREADS_MAX})[:_CELLS_MAX] or [
-        1,
-        4,
-    ]
+    threads = sorted({run.threads for run in runs if run.threads and run.threads <= _THREADS_MAX})[:_CELLS_MAX]
+    threads = threads or _WORDS["threads"]
     sizes = map(len, [targets, workloads, threads, *factors.values()])
     document = {
         "title": f"settle {names}"[:80],
