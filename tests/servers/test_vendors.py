@@ -313,7 +313,8 @@ def test_a_mirror_address_comes_last(vendor, work, tarballs, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("mirror", "message"), [("/nowhere", "no such folder"), ("http://mirror.invalid/x", "not protected")]
+    ("mirror", "message"),
+    [("/nowhere", "no such folder"), ("http://mirror.invalid/x", "BAKEOFF_MIRROR: http:// is not protected")],
 )
 def test_a_mirror_that_cannot_be_used(vendor, monkeypatch, mirror, message):
     monkeypatch.setenv("BAKEOFF_MIRROR", mirror)

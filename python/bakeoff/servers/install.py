@@ -295,7 +295,7 @@ def _recorded(home: Path, source: str = "") -> dict[str, Any] | None:
 def _tarball_entry(spec: ServerSpec) -> Entry:
     where = spec.location
     if "://" in where:
-        last_part = re.sub(r"[^A-Za-z0-9.]+", "-", fetch.file_name("tarball", where))
+        last_part = re.sub(r"[^A-Za-z0-9.]+", "-", fetch.file_name("server tarball", where))
         key = f"{last_part}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
         source = Source(url=where)
     else:

@@ -198,7 +198,7 @@ def _from_source(entry: Entry, folder: Path, progress: Progress) -> Fetched:
                 raise SpecError(f"server {entry.name}: no such file: {file}.")
         else:
             assert source.url
-            file = download(source.url, folder / file_name(entry.name, source.url), progress)
+            file = download(source.url, folder / file_name(f"server {entry.name}", source.url), progress)
     except (HostError, ServerError) as problem:
         raise Unavailable(problem.message, hint=problem.hint) from None
     expected = [("in servers.toml" if entry.own else LISTED, entry.sha256)] if entry.sha256 else []

@@ -67,15 +67,15 @@ def file_name(name: str, address: str) -> str:
         if parts.port:
             pass  # reading it checks it
     except ValueError:
-        raise SpecError(f"server {name}: not a valid URL.", hint="Write https://HOST/FILE.") from None
+        raise SpecError(f"{name}: not a valid URL.", hint="Write https://HOST/FILE.") from None
     if parts.scheme not in ("https", "file") and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         raise SpecError(
-            f"server {name}: {parts.scheme}:// is not protected against changes on the way.",
+            f"{name}: {parts.scheme}:// is not protected against changes on the way.",
             hint="Write https://, or download the file yourself and write tarball:FILE.",
         )
     if "@" in parts.netloc or parts.query:
         raise SpecError(
-            f"server {name}: the URL has an account or a query, which may be secret and would appear in the report.",
+            f"{name}: the URL has an account or a query, which may be secret and would appear in the report.",
             hint="Download the file yourself and write tarball:FILE.",
         )
     return PurePosixPath(parts.path).name or "download"
