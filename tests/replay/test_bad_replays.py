@@ -8,7 +8,7 @@ import pytest
     [
         (["replay", "q.sql", "mysql://a@h/shop", "mysql://b@h/shop"], "given twice", "another database"),
         (["replay", "q.sql", "mysql:8.0", "mysql:5.7", "--writes"], "only for running servers", "Leave it out."),
-        (["replay", "q.sql", "mysql:8.0", "mysql:5.7", "--i-have-a-backup"], "applies with --writes", "or leave it out."),
+        (["replay", "q.sql", "mysql:8.0", "mysql:5.7", "--i-have-a-backup"], "with --writes", "or leave it out."),
         (
             ["replay", "q.sql", "mysql://a@h/", "mysql://b@i/", "--i-have-a-backup"],
             "applies with --writes",
