@@ -16,13 +16,13 @@ from bakeoff.units import format_duration, percent_text
 _MOVED = 2.0  # times as long for a cache line
 BUSY_SHARE = 0.10
 SECTIONS = (
+    SectionSource(Place.ANSWER, studies.published_section, key_figures=studies.published_lines),
     SectionSource(Place.THROUGHPUT, performance.throughput_section),
     SectionSource(Place.THROUGHPUT, performance.stability_section),
     SectionSource(Place.THROUGHPUT, performance.restart_section, findings=performance.restart_findings),
     SectionSource(Place.THROUGHPUT, performance.epochs_section),
     SectionSource(Place.THROUGHPUT, machine.hosts_section, findings=machine.hosts_findings),
     SectionSource(Place.LATENCY, performance.latency_section),
-    SectionSource(Place.STUDY, studies.published_section, key_figures=studies.published_lines),
     SectionSource(Place.STUDY, studies.effects_section),
     SectionSource(Place.STUDY, studies.pairs_section),
     SectionSource(Place.COSTS, machine.costs_section),
