@@ -86,6 +86,7 @@ class Record:
             f"## What explains it\n\n{note.read_text(encoding='utf-8').strip()}" if note.exists() else "",
             *_lines(table and Section.of("Every comparison", table, note=view.screen.caption)),
             *_lines(sections.get("effects")),
+            *_lines(Section.of("Settings", view.tables.get("undeclared"))),
             *_lines(sections.get("again")),
             *_lines(Section.of("Machine", view.tables["environment"])),
             escaped(f"Servers: {'; '.join(self.kept['versions'])}. {self.kept['conditions']}"),
