@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check advisories docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-capture bench-startup bench-harness bench-method fuzz wheel requirements clean
+.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check advisories docs record record-check fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-capture bench-startup bench-harness bench-method fuzz wheel requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,12 @@ advisories: ## known vulnerabilities of the Rust dependencies (network; cargo in
 
 docs: setup ## write the tables of docs/reference/servers.md and docs/reference/study.schema.json anew
 	.venv/bin/python tools/docs_tables.py
+
+record: setup ## write the pages and the index of docs/record anew
+	.venv/bin/python -m tools.record write
+
+record-check: setup ## fail if a page of docs/record differs from what its data files give
+	.venv/bin/python -m tools.record check
 
 fmt: ## format everything
 	cargo fmt --all

@@ -16,13 +16,13 @@ from bakeoff.units import format_duration, percent_text
 _MOVED = 2.0  # times as long for a cache line
 BUSY_SHARE = 0.10
 SECTIONS = (
+    SectionSource(Place.ANSWER, studies.published_section, key_figures=studies.published_lines),
     SectionSource(Place.THROUGHPUT, performance.throughput_section),
     SectionSource(Place.THROUGHPUT, performance.stability_section),
     SectionSource(Place.THROUGHPUT, performance.restart_section, findings=performance.restart_findings),
     SectionSource(Place.THROUGHPUT, performance.epochs_section),
     SectionSource(Place.THROUGHPUT, machine.hosts_section, findings=machine.hosts_findings),
     SectionSource(Place.LATENCY, performance.latency_section),
-    SectionSource(Place.STUDY, studies.published_section, key_figures=studies.published_lines),
     SectionSource(Place.STUDY, studies.effects_section),
     SectionSource(Place.STUDY, studies.pairs_section),
     SectionSource(Place.COSTS, machine.costs_section),
@@ -95,8 +95,9 @@ def _screen(context: Context, conclusion: Conclusion, sources: Sequence[SectionS
         why=tuple(line for each in sources if each.place is Place.CAUSES for line in each.key_figures(context)),
         figures=(
             *late,
-            *(line for each in sources if each.place is not Place.CAUSES for line in each.key_figures(context)),
+            *(line for each in sources if each.place > Place.CAUSES for line in each.key_figures(context)),
         ),
+        published=tuple(line for each in sources if each.place is Place.ANSWER for line in each.key_figures(context)),
         effort=_effort(context, conclusion.lead[1:] if conclusion.replaces_verdicts else ()),
     )
 

@@ -31,26 +31,26 @@ _SPECIAL = re.compile(r"([\\`*\[\]|])")
 def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
     """Return the escaped text. With `pictures` it shows charts as SVG files whose names begin so."""
     shown = {
-        name: f"![{_plain(title)}]({quote(f'{pictures}{name}.svg')})"
+        name: f"![{escaped(title)}]({quote(f'{pictures}{name}.svg')})"
         for name, title in (published_charts(view) if pictures is not None else {}).items()
     }
-    parts = [f"# {_plain(view.question)}", _plain(view.dateline)]
-    parts += [f"> **{_plain(status.word)}**: {_plain(status.text)}" for status in view.statuses]
+    parts = [f"# {escaped(view.question)}", escaped(view.dateline)]
+    parts += [f"> **{escaped(status.word)}**: {escaped(status.text)}" for status in view.statuses]
     arms = "\n".join(_arm_line(arm) for arm in view.arms)
     parts.append(_markdown_table(view.arms_table) if view.arms_table else arms)
-    parts.append(_plain(" ".join(view.summary)))
+    parts.append(escaped(" ".join(view.summary)))
     screen = view.screen
     parts += _part_lines(screen.charts, 2, shown) if screen.charts else [shown.get(VERDICTS, "")]
-    parts += [_plain(screen.caption), *_part_lines(screen.table, 2, shown)] if screen.table else []
+    parts += [escaped(screen.caption), *_part_lines(screen.table, 2, shown)] if screen.table else []
     parts.append("\n".join(_remark_line(each) for each in view.verdicts if each.remark or each.notes))
     parts.append("\n".join(f"- {_prose(line)}" for line in (*screen.why, *screen.figures)))
-    parts += [_plain(sentence) for sentence in (*view.means, view.conditions)]
+    parts += [escaped(sentence) for sentence in (*view.means, view.conditions)]
     for section in view.below:
-        parts += _section_lines(section, 2, shown)
+        parts += section_lines(section, 2, shown)
     if view.footnotes:
         parts.append("## Notes")
     parts += [
-        f"[{note.number}] **{_plain(note.word)}**: {_plain(note.text)} ({_plain('; '.join(note.where))})"
+        f"[{note.number}] **{escaped(note.word)}**: {escaped(note.text)} ({escaped('; '.join(note.where))})"
         for note in view.footnotes
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -58,12 +58,12 @@ def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
 
 def _arm_line(arm: ArmView) -> str:
     rest = " · ".join(part for part in (arm.version, arm.setup) if part)
-    return f"- **{_plain(arm.label)}** ({arm.role.value})" + (f": {_plain(rest)}" if rest else "")
+    return f"- **{escaped(arm.label)}** ({arm.role.value})" + (f": {escaped(rest)}" if rest else "")
 
 
 def _remark_line(verdict: VerdictView) -> str:
     where = f"{verdict.workload}, {verdict.threads}, {verdict.contender}"
-    return f"- **{_plain(where)}**: {_plain(verdict.remark)}{marks(verdict.notes)}"
+    return f"- **{escaped(where)}**: {escaped(verdict.remark)}{marks(verdict.notes)}"
 
 
 def published_charts(view: ReportView) -> dict[str, str]:
@@ -78,20 +78,20 @@ def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str,
     return {name: render_markdown(view, pictures=pictures)} | drawn
 
 
-def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
+def section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
     parts = [text for part in section.parts for text in _part_lines(part, level, shown)]
-    return [f"{'#' * level} {_plain(section.title)}", _plain(section.note), *parts] if parts else []
+    return [f"{'#' * level} {escaped(section.title)}", escaped(section.note), *parts] if parts else []
 
 
 def _part_lines(part: Part, level: int, shown: Mapping[str, str]) -> list[str]:
     match part:
         case Section():
-            return _section_lines(part, level + 1, shown)
+            return section_lines(part, level + 1, shown)
         case Charts():
             found = [shown[panel.id] for panel in part.panels if panel.id in shown]
-            return [*found, _plain(part.note)] if found else []
+            return [*found, escaped(part.note)] if found else []
         case Table():
-            return [] if part.page_only else [_markdown_table(part), _plain(part.note)]
+            return [] if part.page_only else [_markdown_table(part), escaped(part.note)]
         case Prose():
             return [_prose(part.text)]
         case Code():
@@ -102,7 +102,7 @@ def _part_lines(part: Part, level: int, shown: Mapping[str, str]) -> list[str]:
 
 def _markdown_table(table: Table) -> str:
     if table.is_facts:
-        return "\n".join(f"- {': '.join(_plain(value.text) for value in row.values)}" for row in table.rows)
+        return "\n".join(f"- {': '.join(escaped(value.text) for value in row.values)}" for row in table.rows)
     grouped = [table.group_title] if table.group_title else []
     heads = [*grouped, *table.columns]
     texts = len(heads) if table.all_text else 1 + len(grouped)
@@ -116,15 +116,15 @@ def _markdown_table(table: Table) -> str:
 
 
 def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(_plain(cell) for cell in cells) + " |"
+    return "| " + " | ".join(escaped(cell) for cell in cells) + " |"
 
 
 def _prose(text: str) -> str:
     """Words between backticks stay code."""
-    return _plain(text).replace("\\`", "`")
+    return escaped(text).replace("\\`", "`")
 
 
-def _plain(text: str) -> str:
+def escaped(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 

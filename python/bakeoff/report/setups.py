@@ -378,7 +378,9 @@ def again_section(context: Context) -> Section | None:
         Prose(
             text=f"The run directory, `{context.run.name}`, holds every slice, setting and log; `bakeoff report` makes "
             "this page from it."
-        ),
+        )
+        if context.outcomes
+        else None,
         anchor="again",
         nav="Run it again",
     )

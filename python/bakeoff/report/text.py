@@ -28,7 +28,7 @@ def render_screen(view: ReportView, console: Console) -> None:
     screen, width = view.screen, console.width
     above = [_clipped([view.question], 2, width, "bold"), _clipped([screen.answer], 5, width)]
     weak = [f"{each.word}: {each.text}" for each in view.doubts]
-    below = [_clipped(screen.figures, 8, width), _clipped(screen.why, WHY_LINES, width)]
+    below = [_clipped((*screen.figures, *screen.published), 8, width), _clipped(screen.why, WHY_LINES, width)]
     end = [*_lines(screen.effort, width, "dim"), *map(Text, _where(view, width))]
     room = SCREEN_LINES - sum(len(block) + 1 for block in (*above, *below, end) if block) - 2
     rows = len(screen.table.rows) if screen.table else 0
@@ -48,6 +48,7 @@ def render_terminal(view: ReportView, console: Console) -> None:
     _block(console, _table_lines(_forest_table(view), width) if view.forest.rows else [])
     remarks = (f"{each.workload}, {each.threads}: {each.remark}" for each in view.verdicts if each.remark)
     _block(console, (line for text in remarks for line in _lines(text, width)))
+    _block(console, (line for text in view.screen.why for line in _lines(text, width)))
     for section in (inner for outer in view.sections for inner in outer.sections() if inner.in_terminal):
         _block(console, _lines(section.title, width, "bold"))
         for part in section.parts:

@@ -441,7 +441,7 @@ def forest(context: Context) -> Forest:
     )
 
 
-class _Axis:
+class Axis:
     """A logarithmic axis of ratios; positions are per cent of its length."""
 
     def __init__(self, low: float, high: float) -> None:
@@ -477,7 +477,7 @@ def _spaced(ticks: Sequence[tuple[float, str]]) -> Iterator[tuple[float, str]]:
             yield tick
 
 
-def _axis_for(comparisons: Sequence[Comparison]) -> _Axis:
+def _axis_for(comparisons: Sequence[Comparison]) -> Axis:
     """An axis that holds 1, every mean and every epoch. An interval may double its length and is cut beyond that."""
     one_percent = math.log(1.01)
     core = [-one_percent, one_percent, *(comparison.estimate.mean for comparison in comparisons)]
@@ -486,10 +486,10 @@ def _axis_for(comparisons: Sequence[Comparison]) -> _Axis:
     span = high - low
     intervals = (comparison.estimate.interval for comparison in comparisons)
     ends = [end for each in intervals for end in (each.low, each.high) if end is not None and math.isfinite(end)]
-    return _Axis(max(min([low, *ends]), low - span), min(max([high, *ends]), high + span))
+    return Axis(max(min([low, *ends]), low - span), min(max([high, *ends]), high + span))
 
 
-def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> ForestRow:
+def _forest_row(context: Context, comparison: Comparison, axis: Axis) -> ForestRow:
     estimate, words = comparison.estimate, " · ".join(comparison.verdict.words)
     low, high = estimate.interval.low, estimate.interval.high
     beyond = (axis.high - axis.low) / (100 - 2 * _EDGE) * _EDGE

@@ -424,7 +424,8 @@ class Screen(Frozen):
         caption: what all rows of the table share.
         ranks: rows of the table, the largest difference first; empty if they are in the order of importance.
         why: the causes, in three lines of 80 columns.
-        figures: lines that the table does not have, such as published ratios.
+        figures: lines that the table does not have.
+        published: published ratios; a page has their table instead.
     """
 
     answer: str = ""
@@ -434,6 +435,7 @@ class Screen(Frozen):
     ranks: tuple[int, ...] = ()
     why: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
     effort: str = ""
 
     def shown(self, most: int = ROWS_MAX) -> list[int]:
