@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from importlib import import_module
+from itertools import product
 
 import pytest
 from study_files import study_of
@@ -12,6 +13,7 @@ from synthetic import Truth, duel_study, make_run
 from bakeoff.report import build_view
 from bakeoff.report.context import read_analysis
 from bakeoff.results import RunDirectory
+from bakeoff.results.epoch_data import arm_directory_name
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 from tools.record import RECORD, main
@@ -144,6 +146,19 @@ def test_what_explains_a_difference_is_written_by_hand(record, run):
     assert "## What explains it\n\nA narrower *row*.\n\n## Every" in (record / "charsets/README.md").read_text()
     assert main(["add", str(run.path), "charsets"], record) == 0
     assert (record / "charsets/note.md").read_text() == "A narrower *row*.\n"
+
+
+@pytest.mark.needs("explain")
+def test_the_causes_that_a_run_found_are_the_first_note(record, tmp_path):
+    run = finished(tmp_path, duel_study(workloads=("oltp_read_only",), threads=(4,)))
+    for epoch, (arm, rows) in product(run.finished_epochs(), {"A": 0, "B": 2000, "A'": 0}.items()):
+        counted = {"status.Handler_read_rnd_next": 1000.0 * rows, "cpu.user_ns": 3e7, "cpu.system_ns": 1e7}
+        cells = {"oltp_read_only/4": {"events": 1000, "seconds": 2.0, "counters": counted}}
+        run.write_json(f"epochs/{epoch:03d}/servers/{arm_directory_name(arm)}/counters.json", cells)
+    assert main(["add", str(run.path), "duel"], record) == 0
+    assert "Row access can explain all of it" in (record / "duel/note.md").read_text()
+    page = (record / "duel/README.md").read_text()
+    assert "## What explains it\n\n- " in page and "Row access can explain all of it" in page
 
 
 def test_the_data_files_are_small_and_a_report_can_be_made_of_them(record, run, inside):
