@@ -204,6 +204,8 @@ def test_published_ratios_stand_beside_measured_ones():
         (1.01, 0.85, 1.15, "cannot tell"),
         (1.01, 1.05, 1.10, "differs"),
         (1.01, 1.01, 1.10, "agrees"),
+        (1.55, 0.99, 1.05, "differs"),
+        (1.55, 0.85, 1.18, "cannot tell"),
     ],
 )
 def test_what_an_interval_says_of_a_published_ratio(published, low, high, expected):

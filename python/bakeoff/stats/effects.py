@@ -276,7 +276,9 @@ def judge(published: float, measured: Estimate | None, precision: float) -> Agre
         return Agreement.CANNOT_TELL
     if low <= published <= high or abs(published - middle) < near:
         return Agreement.AGREES
-    return Agreement.ORDER_ONLY if low > 0 and not is_one else Agreement.CANNOT_TELL
+    if is_one:
+        return Agreement.CANNOT_TELL
+    return Agreement.ORDER_ONLY if low > 0 else Agreement.DIFFERS  # the interval is narrow, and the ratio is far from it
 
 
 def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:
