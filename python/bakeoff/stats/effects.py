@@ -278,7 +278,7 @@ def judge(published: float, measured: Estimate | None, precision: float) -> Agre
         return Agreement.AGREES
     if is_one:
         return Agreement.CANNOT_TELL
-    return Agreement.ORDER_ONLY if low > 0 else Agreement.DIFFERS  # the interval is narrow, and the ratio is far from it
+    return Agreement.ORDER_ONLY if low > 0 else Agreement.DIFFERS  # narrow, and far from what was published
 
 
 def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:
