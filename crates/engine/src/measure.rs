@@ -9,7 +9,7 @@ use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::host::{Reseed, SlicePlan};
 use bakeoff_load::machine::freeze::Freezer;
-use bakeoff_load::machine::observe::{Observer, ThreadTimes};
+use bakeoff_load::machine::observe::Observer;
 use bakeoff_load::machine::placement::{CpuShuffle, Pairing, Placement};
 use bakeoff_load::replay::stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
@@ -28,8 +28,6 @@ const CHUNK_LIMIT: Duration = Duration::from_secs(600);
 /// Sets of histograms that the workers of a replay share, because there can be a thousand operations.
 const REPLAY_SHARDS: usize = 4;
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// Look at the server's threads one by one only in slices of at least this length.
-const THREADS_FROM_NS: u64 = 100_000_000;
 const POLL: Duration = Duration::from_millis(20);
 
 pub struct Contender<'a> {
@@ -241,10 +239,7 @@ impl<'a> Cell<'a> {
         if let Some(pid) = arm.arm.server_pid {
             self.freezer.thaw(pid);
         }
-        let watched = request.slice_ns >= THREADS_FROM_NS;
-        // Reading a thousand threads takes milliseconds of CPU time, so it stays outside the client's readings.
-        let threads_before = watched.then(|| arm.observer.threads());
-        let before = arm.observer.before_slice();
+        arm.observer.before_slice(request.slice_ns);
 
         let start_ns = now_ns();
         let slice = Arc::new(request.slice((block, turn), start_ns, arm.live, starts));
@@ -255,16 +250,15 @@ impl<'a> Cell<'a> {
         arm.live = live;
         let load_ns = now_ns() - start_ns;
         arm.check_paired()?;
-        let after = arm.observer.after_slice();
-        let threads_after = if watched { arm.observer.threads() } else { ThreadTimes::default() };
+        arm.observer.after_slice();
         let sum = arm.workers.slice_sum();
         let length_ns = sum.ended_ns.saturating_sub(guard_end_ns);
-        let spent = match sum.totals.events {
-            0 => after.in_slice(&before, length_ns, load_ns),
-            events => after.in_slice(&before, events, events + sum.totals.outside_events),
+        let (counted, whole) = match sum.totals.events {
+            0 => (length_ns, load_ns),
+            events => (events, events + sum.totals.outside_events),
         };
-        let threads = threads_before
-            .map(|threads_before| arm.observer.busy_threads(&threads_before, &threads_after, length_ns, load_ns));
+        let spent = arm.observer.spent(counted, whole, load_ns);
+        let threads = arm.observer.busy_threads(length_ns, load_ns);
         if request.freeze {
             self.freeze(index)?;
         }
@@ -282,7 +276,7 @@ impl<'a> Cell<'a> {
             dropped: slice.schedule.as_ref().map_or(0, |schedule| schedule.dropped(guard_end_ns)),
             totals: sum.totals,
             spent,
-            threads: threads.unwrap_or_default(),
+            threads,
         };
         self.call.writer.send(&Answer::Slice(Box::new(record)));
         Ok(true)
