@@ -191,6 +191,9 @@ impl ArmPlan {
         let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller)).paired(paired);
         let shard = self.shards.get(context.thread as usize % self.shards.len().max(1));
         let latencies = shard
+        if let Some(worker) = &paired {
+            worker.settle(); // before the thread makes its script's heap
+        }
             .map_or_else(|| LatencyStore::Own(RefCell::default()), |shard| LatencyStore::Shared(Arc::clone(shard)));
         let host = ThreadHost::new(Arc::clone(&self.environment), connector, Arc::clone(&context.barrier));
         Rc::new(SliceHost::new(self.slices, context, host, (stats, latencies)))
