@@ -181,7 +181,7 @@ impl<'a> Cell<'a> {
     /// Waits for the end of a running slice. It is one sleep until well after the slice's end, so that the coordinator
     /// does not disturb what it measures.
     fn drain(&self, index: usize) -> Result<Option<usize>, Failure> {
-        let slice = Duration::from_nanos(self.request.guard_ns + self.request.slice_ns);
+        let slice = Duration::from_nanos(self.request.whole_guard_ns() + self.request.slice_ns);
         let drain = if self.replay.is_some() { CHUNK_LIMIT } else { DRAIN_LIMIT };
         let late = format!("had no reply within {} s of the slice's end", drain.as_secs());
         let until = Instant::now() + slice + drain;
@@ -284,7 +284,7 @@ impl<'a> Cell<'a> {
 
     fn intended_starts(&self, block: u64, turn: u64) -> Option<Vec<u64>> {
         let Load::Open { rate_per_s, arrivals } = self.request.load else { return None };
-        let length_ns = self.request.guard_ns + self.request.slice_ns;
+        let length_ns = self.request.whole_guard_ns() + self.request.slice_ns;
         Some(intended_starts(arrivals, rate_per_s, length_ns, [self.request.key_seed, block, turn, 0]))
     }
 
@@ -326,7 +326,7 @@ impl<'a> Cell<'a> {
 
 impl Measure {
     fn slice(&self, (block, turn): (u64, u64), start_ns: u64, live: usize, starts: Option<Vec<u64>>) -> Slice {
-        let guard_end_ns = start_ns + self.guard_ns;
+        let guard_end_ns = start_ns + self.whole_guard_ns();
         let deadline_ns = match self.capture {
             Some(_) => u64::MAX, // the work ends it
             None => guard_end_ns + self.slice_ns,
