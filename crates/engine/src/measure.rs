@@ -1,6 +1,6 @@
 //! `measure`: the arms of a cell take turns, slice by slice, in a random order that cancels drift.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bakeoff_load::arm_workers::{ArmPlan, ArmWorkers, Workload};
@@ -25,7 +25,9 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 /// Open loop: a queue not worked off by then is dropped, well before the drain's limit.
 const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
 const CHUNK_LIMIT: Duration = Duration::from_secs(600);
-/// Sets of histograms that the workers of a replay share, because there can be a thousand operations.
+/// Sets of histograms that the workers of an arm share.
+const SHARDS: usize = 64;
+/// Fewer for a replay, because there can be a thousand operations.
 const REPLAY_SHARDS: usize = 4;
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
@@ -120,10 +122,7 @@ impl<'a> Cell<'a> {
                     slowdown_per_event: arm.slowdown_percent / 100.0,
                 },
                 environment: Arc::new(self.call.writer.clone()),
-                shards: match self.replay {
-                    Some(_) => std::iter::repeat_with(Arc::default).take(REPLAY_SHARDS).collect(),
-                    None => Vec::new(),
-                },
+                shards: vec![OnceLock::new(); if self.replay.is_some() { REPLAY_SHARDS } else { SHARDS }],
                 pairing: pairing.clone(),
             };
             self.arms.push(MeasuredArm {
