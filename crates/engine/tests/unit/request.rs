@@ -66,7 +66,7 @@ fn an_open_loop_is_read() {
 
 #[test]
 fn a_guard_lasts_until_all_workers_are_awake() {
-    let guard_ns = |guard_ns, threads| Measure { guard_ns, threads, ..Measure::default() }.whole_guard_ns();
+    let guard_ns = |guard_ns, threads| Measure { threads, guard_ns, ..Measure::default() }.whole_guard_ns();
     assert_eq!([guard_ns(500_000, 64), guard_ns(500_000, 1_024)], [500_000, 5_120_000]);
     assert_eq!([guard_ns(10_000_000, 1_024), guard_ns(0, 1_024)], [10_000_000, 0]);
 }
