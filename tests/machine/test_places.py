@@ -51,7 +51,42 @@ def test_counters_of_one_device(tmp_path):
     }  # fmt: skip
 
 
-def test_cpus_are_one_of_each_core_first(tmp_path, monkeypatch):
+def fake_cpus(root, monkeypatch, *, cores, threads, unusable=(), offline=()):
+    """A /sys whose core c has the CPUs c, c + cores and so on, as the kernel numbers them."""
+    online = [cpu for cpu in range(cores * threads) if cpu not in offline]
+    for cpu in online:
+        place = root / f"devices/system/cpu/cpu{cpu}/topology"
+        place.mkdir(parents=True)
+        siblings = [str(each) for each in online if each % cores == cpu % cores]
+        (place / "thread_siblings_list").write_text(",".join(siblings) + "\n")
+    usable = set(online) - set(unusable)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: usable)
+    return usable
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads", "unusable", "offline"),
+    [
+        (2, 2, (), ()),
+        (8, 2, (0,), ()),
+        (32, 2, range(32, 36), (1, 40)),
+        (64, 2, range(16, 64), ()),
+        (128, 1, (), (0,)),
+        (128, 2, range(128), ()),
+        (64, 4, (), (3, 67)),
+    ],
+)
+def test_cpus_are_one_of_each_usable_core_first(tmp_path, monkeypatch, cores, threads, unusable, offline):
+    usable = fake_cpus(tmp_path, monkeypatch, cores=cores, threads=threads, unusable=unusable, offline=offline)
+    usable_cores = {cpu % cores for cpu in usable}
+    for count in (1, 2, len(usable_cores), len(usable)):
+        found = cpus_of(Machine(cpus=count), tmp_path)
+        assert len(found) == count
+        assert found <= usable
+        assert len({cpu % cores for cpu in found}) == min(count, len(usable_cores))
+
+
+def test_cpus_of_a_core_may_be_neighbours(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     for cpu, siblings in enumerate(("0-1", "0-1", "2,3", "2,3")):
         place = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"

@@ -51,7 +51,7 @@ pub(crate) fn run_to_end(mut pool: WorkerPool, arm: &OpenArm, call: Call<'_>, st
     if stuck > 0 {
         return Err(Failure::new(Code::Internal, format!("{stuck} {stuck_what}")).on_arm(&arm.name).fatal());
     }
-    pool.take_results();
+    pool.join();
     match pool.failure() {
         Some(failure) if !call.is_cancelled() => Err(failure),
         _ => Ok(()),

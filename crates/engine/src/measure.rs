@@ -1,6 +1,6 @@
 //! `measure`: the arms of a cell take turns, slice by slice, in a random order that cancels drift.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bakeoff_load::arm_workers::{ArmPlan, ArmWorkers, Workload};
@@ -9,7 +9,7 @@ use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::host::{Reseed, SlicePlan};
 use bakeoff_load::machine::freeze::Freezer;
-use bakeoff_load::machine::observe::{Observer, ThreadTimes};
+use bakeoff_load::machine::observe::Observer;
 use bakeoff_load::machine::placement::{CpuShuffle, Pairing, Placement};
 use bakeoff_load::replay::stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
@@ -25,11 +25,11 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(60);
 /// Open loop: a queue not worked off by then is dropped, well before the drain's limit.
 const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
 const CHUNK_LIMIT: Duration = Duration::from_secs(600);
-/// Sets of histograms that the workers of a replay share, because there can be a thousand operations.
+/// Sets of histograms that the workers of an arm share.
+const SHARDS: usize = 64;
+/// Fewer for a replay, because there can be a thousand operations.
 const REPLAY_SHARDS: usize = 4;
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// Look at the server's threads one by one only in slices of at least this length.
-const THREADS_FROM_NS: u64 = 100_000_000;
 const POLL: Duration = Duration::from_millis(20);
 
 pub struct Contender<'a> {
@@ -122,10 +122,7 @@ impl<'a> Cell<'a> {
                     slowdown_per_event: arm.slowdown_percent / 100.0,
                 },
                 environment: Arc::new(self.call.writer.clone()),
-                shards: match self.replay {
-                    Some(_) => std::iter::repeat_with(Arc::default).take(REPLAY_SHARDS).collect(),
-                    None => Vec::new(),
-                },
+                shards: vec![OnceLock::new(); if self.replay.is_some() { REPLAY_SHARDS } else { SHARDS }],
                 pairing: pairing.clone(),
             };
             self.arms.push(MeasuredArm {
@@ -183,7 +180,7 @@ impl<'a> Cell<'a> {
     /// Waits for the end of a running slice. It is one sleep until well after the slice's end, so that the coordinator
     /// does not disturb what it measures.
     fn drain(&self, index: usize) -> Result<Option<usize>, Failure> {
-        let slice = Duration::from_nanos(self.request.guard_ns + self.request.slice_ns);
+        let slice = Duration::from_nanos(self.request.whole_guard_ns() + self.request.slice_ns);
         let drain = if self.replay.is_some() { CHUNK_LIMIT } else { DRAIN_LIMIT };
         let late = format!("had no reply within {} s of the slice's end", drain.as_secs());
         let until = Instant::now() + slice + drain;
@@ -241,10 +238,7 @@ impl<'a> Cell<'a> {
         if let Some(pid) = arm.arm.server_pid {
             self.freezer.thaw(pid);
         }
-        let watched = request.slice_ns >= THREADS_FROM_NS;
-        // Reading a thousand threads takes milliseconds of CPU time, so it stays outside the client's readings.
-        let threads_before = watched.then(|| arm.observer.threads());
-        let before = arm.observer.before_slice();
+        arm.observer.before_slice(request.slice_ns);
 
         let start_ns = now_ns();
         let slice = Arc::new(request.slice((block, turn), start_ns, arm.live, starts));
@@ -255,16 +249,15 @@ impl<'a> Cell<'a> {
         arm.live = live;
         let load_ns = now_ns() - start_ns;
         arm.check_paired()?;
-        let after = arm.observer.after_slice();
-        let threads_after = if watched { arm.observer.threads() } else { ThreadTimes::default() };
+        arm.observer.after_slice();
         let sum = arm.workers.slice_sum();
         let length_ns = sum.ended_ns.saturating_sub(guard_end_ns);
-        let spent = match sum.totals.events {
-            0 => after.in_slice(&before, length_ns, load_ns),
-            events => after.in_slice(&before, events, events + sum.totals.outside_events),
+        let (counted, whole) = match sum.totals.events {
+            0 => (length_ns, load_ns),
+            events => (events, events + sum.totals.outside_events),
         };
-        let threads = threads_before
-            .map(|threads_before| arm.observer.busy_threads(&threads_before, &threads_after, length_ns, load_ns));
+        let spent = arm.observer.spent(counted, whole, load_ns);
+        let threads = arm.observer.busy_threads(length_ns, load_ns);
         if request.freeze {
             self.freeze(index)?;
         }
@@ -282,7 +275,7 @@ impl<'a> Cell<'a> {
             dropped: slice.schedule.as_ref().map_or(0, |schedule| schedule.dropped(guard_end_ns)),
             totals: sum.totals,
             spent,
-            threads: threads.unwrap_or_default(),
+            threads,
         };
         self.call.writer.send(&Answer::Slice(Box::new(record)));
         Ok(true)
@@ -290,7 +283,7 @@ impl<'a> Cell<'a> {
 
     fn intended_starts(&self, block: u64, turn: u64) -> Option<Vec<u64>> {
         let Load::Open { rate_per_s, arrivals } = self.request.load else { return None };
-        let length_ns = self.request.guard_ns + self.request.slice_ns;
+        let length_ns = self.request.whole_guard_ns() + self.request.slice_ns;
         Some(intended_starts(arrivals, rate_per_s, length_ns, [self.request.key_seed, block, turn, 0]))
     }
 
@@ -332,7 +325,7 @@ impl<'a> Cell<'a> {
 
 impl Measure {
     fn slice(&self, (block, turn): (u64, u64), start_ns: u64, live: usize, starts: Option<Vec<u64>>) -> Slice {
-        let guard_end_ns = start_ns + self.guard_ns;
+        let guard_end_ns = start_ns + self.whole_guard_ns();
         let deadline_ns = match self.capture {
             Some(_) => u64::MAX, // the work ends it
             None => guard_end_ns + self.slice_ns,

@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 
 const MOST_THREADS: usize = 10_000;
 const LONGEST_SLICE_NS: u64 = 3_600_000_000_000;
+/// Workers are woken one after the other, each in up to this time (docs/evidence/cost.md).
+const WAKE_NS: u64 = 5_000;
 /// Arrivals scheduled for one slice, each of 8 bytes.
 const MOST_ARRIVALS: f64 = 20e6;
 
@@ -234,6 +236,14 @@ impl Measure {
             by_clock: self.speed.is_some(),
             begin: self.key_seed,
         })
+    }
+
+    /// Returns the guard of a slice. Unless there is none, it lasts until all workers are awake.
+    pub fn whole_guard_ns(&self) -> u64 {
+        match self.guard_ns {
+            0 => 0,
+            guard_ns => guard_ns.max(self.threads as u64 * WAKE_NS),
+        }
     }
 
     pub fn is_open_loop(&self) -> bool {

@@ -1,10 +1,10 @@
 //! The workers of one measured arm: one thread per connection, and a coordinator for what the script does once. They
 //! rest at their gate between slices and are always joined. If one does not end, the failure is fatal.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use crate::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 const GOODBYE: Duration = Duration::from_secs(10);
 const DONE_LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(2);
+/// Latencies that a worker holds back: those of a slice of 5 ms, in 6 kB.
+const HELD_LATENCIES: usize = 256;
 
 /// What the threads of an arm run: a script, a replay, or a test's model of service times.
 pub trait Workload: Send + Sync + 'static {
@@ -40,7 +42,8 @@ pub struct ArmPlan {
     pub address: Arc<ServerAddress>,
     pub slices: SlicePlan,
     pub environment: Arc<dyn Environment>,
-    pub shards: Vec<Arc<LatencyShard>>,
+    /// At least one. Each is made by the first of its workers, on whose memory node it then is.
+    pub shards: Vec<OnceLock<Arc<LatencyShard>>>,
     pub pairing: Option<Arc<Pairing>>,
 }
 
@@ -54,8 +57,8 @@ pub struct SliceSum {
 }
 
 pub struct ArmWorkers {
-    arm: String,
-    pool: WorkerPool<Latencies>,
+    plan: Arc<ArmPlan>,
+    pool: WorkerPool,
     stats: Vec<Arc<WorkerStats>>,
     start: Arc<Barrier>,
     coordinator: Option<Coordinator>,
@@ -70,13 +73,12 @@ struct Coordinator {
 
 impl ArmWorkers {
     pub fn start(plan: ArmPlan, workload: &Arc<dyn Workload>) -> Self {
-        let (arm, threads) = (plan.arm.clone(), plan.slices.threads);
-        let plan = Arc::new(plan);
+        let (threads, plan) = (plan.slices.threads, Arc::new(plan));
         // The coordinator counts as one until it has initialised.
         let gate = Arc::new(StartGate::new(threads as usize + 1));
         let start = Arc::new(Barrier::new(threads as usize + 1));
         let stats: Vec<Arc<WorkerStats>> = (0..threads).map(|_| Arc::default()).collect();
-        let options = PoolOptions { name: &arm, threads, stack_bytes: STACK_BYTES };
+        let options = PoolOptions { name: &plan.arm, threads, stack_bytes: STACK_BYTES };
         let (its_plan, its_load, its_start, its_stats) =
             (Arc::clone(&plan), Arc::clone(workload), Arc::clone(&start), stats.clone());
         let pool = WorkerPool::start_at(gate, options, move |context| {
@@ -85,10 +87,11 @@ impl ArmWorkers {
             if !context.gate.is_closed() {
                 its_load.work(Rc::clone(&host))?;
             }
-            Ok(host.latencies.with(std::mem::take))
+            host.latencies.add_all();
+            Ok(())
         });
         let coordinator = Coordinator::start(&plan, workload, &pool, &start);
-        Self { arm, pool, stats, start, coordinator, slice: 0 }
+        Self { plan, pool, stats, start, coordinator, slice: 0 }
     }
 
     pub fn wait_resting(&self, limit: Duration) -> Result<usize, WaitError> {
@@ -125,8 +128,8 @@ impl ArmWorkers {
             return Err(failure);
         }
         let mut latencies = Latencies::default();
-        for part in self.pool.take_results() {
-            latencies.merge(&part);
+        for shard in self.plan.shards.iter().filter_map(OnceLock::get) {
+            shard.with(|part| latencies.merge(part));
         }
         Ok(latencies)
     }
@@ -172,7 +175,7 @@ impl ArmWorkers {
     }
 
     fn fatal(&self, message: &str) -> Failure {
-        Failure::new(Code::Internal, message).on_arm(&self.arm).fatal()
+        Failure::new(Code::Internal, message).on_arm(&self.plan.arm).fatal()
     }
 }
 
@@ -188,10 +191,12 @@ impl ArmPlan {
         let pairing = self.pairing.as_ref();
         let paired =
             pairing.filter(|_| context.thread < self.slices.threads).map(|pairing| pairing.worker(context.thread));
+        if let Some(worker) = &paired {
+            worker.settle(); // before the thread makes its script's heap
+        }
         let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller)).paired(paired);
-        let shard = self.shards.get(context.thread as usize % self.shards.len().max(1));
-        let latencies = shard
-            .map_or_else(|| LatencyStore::Own(RefCell::default()), |shard| LatencyStore::Shared(Arc::clone(shard)));
+        let shard = self.shards[context.thread as usize % self.shards.len()].get_or_init(Arc::default);
+        let latencies = LatencyStore::new(Arc::clone(shard), HELD_LATENCIES);
         let host = ThreadHost::new(Arc::clone(&self.environment), connector, Arc::clone(&context.barrier));
         Rc::new(SliceHost::new(self.slices, context, host, (stats, latencies)))
     }
@@ -201,7 +206,7 @@ impl Coordinator {
     fn start(
         plan: &Arc<ArmPlan>,
         workload: &Arc<dyn Workload>,
-        pool: &WorkerPool<Latencies>,
+        pool: &WorkerPool,
         start: &Arc<Barrier>,
     ) -> Option<Self> {
         let context = pool.context(plan.slices.threads);

@@ -34,18 +34,18 @@ pub struct WorkerContext {
 }
 
 #[derive(Debug)]
-pub struct WorkerPool<T = ()> {
+pub struct WorkerPool {
     gate: Arc<StartGate>,
     barrier: Arc<Barrier>,
     cancellers: Vec<Arc<ConnectionCanceller>>,
-    threads: Vec<JoinHandle<Option<T>>>,
+    threads: Vec<JoinHandle<()>>,
     spawn_failure: Option<Failure>,
 }
 
-impl<T: Send + 'static> WorkerPool<T> {
+impl WorkerPool {
     pub fn start(
         options: PoolOptions<'_>,
-        body: impl Fn(&WorkerContext) -> Result<T, Failure> + Send + Sync + 'static,
+        body: impl Fn(&WorkerContext) -> Result<(), Failure> + Send + Sync + 'static,
     ) -> Self {
         let gate = Arc::new(StartGate::new(options.threads as usize));
         Self::start_at(gate, options, body)
@@ -56,7 +56,7 @@ impl<T: Send + 'static> WorkerPool<T> {
     pub fn start_at(
         gate: Arc<StartGate>,
         options: PoolOptions<'_>,
-        body: impl Fn(&WorkerContext) -> Result<T, Failure> + Send + Sync + 'static,
+        body: impl Fn(&WorkerContext) -> Result<(), Failure> + Send + Sync + 'static,
     ) -> Self {
         let PoolOptions { name, threads, stack_bytes } = options;
         let body = Arc::new(body);
@@ -91,13 +91,10 @@ impl<T: Send + 'static> WorkerPool<T> {
         self.spawn_failure.as_ref()
     }
 
-    pub fn take_results(&mut self) -> Vec<T> {
-        let threads = self.threads.drain(..);
-        threads.filter_map(|thread| thread.join().ok().flatten()).collect()
+    pub fn join(&mut self) {
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
-}
 
-impl<T> WorkerPool<T> {
     pub(crate) fn context(&self, thread: u32) -> WorkerContext {
         WorkerContext {
             thread,
@@ -138,17 +135,15 @@ impl<T> WorkerPool<T> {
 }
 
 impl WorkerContext {
-    fn run<T>(&self, arm: &str, body: &impl Fn(&WorkerContext) -> Result<T, Failure>) -> Option<T> {
+    fn run(&self, arm: &str, body: &impl Fn(&WorkerContext) -> Result<(), Failure>) {
         // Sleeps end when they should. Best effort: older kernels cannot.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let result = guarded(|| body(self)).map_err(|failure| failure.on_arm(arm));
-        let result = result.map_err(|failure| {
-            self.gate.fail(failure);
+        if let Err(failure) = guarded(|| body(self)) {
+            self.gate.fail(failure.on_arm(arm));
             self.barrier.break_up();
-        });
+        }
         self.barrier.leave();
         self.gate.leave();
-        result.ok()
     }
 }
 

@@ -98,13 +98,12 @@ impl Latencies {
         })
     }
 
+    /// Records the latency of an event (None) or of one of its operations.
     #[inline]
-    pub fn record(&mut self, operations: &[usize], latency_ns: u64) {
-        self.event.record(latency_ns);
-        for &operation in operations {
-            if let Some((_, histogram)) = self.named.get_mut(operation) {
-                histogram.record(latency_ns);
-            }
+    pub fn record(&mut self, operation: Option<usize>, latency_ns: u64) {
+        match operation {
+            None => self.event.record(latency_ns),
+            Some(operation) => self.named[operation].1.record(latency_ns),
         }
     }
 
@@ -162,19 +161,58 @@ impl LatencyShard {
     }
 }
 
+/// A worker's way to the histograms that it shares with others: thousands of workers must not cost thousands of
+/// histograms, nor wait for each other at every event. So it holds latencies back and adds many at a time.
 #[derive(Debug)]
-pub enum LatencyStore {
-    Own(RefCell<Latencies>),
-    /// Shared by several workers, so that thousands of idle workers do not cost thousands of histograms.
-    Shared(Arc<LatencyShard>),
+pub struct LatencyStore {
+    pub(crate) shard: Arc<LatencyShard>,
+    held: RefCell<Vec<(Option<usize>, u64)>>,
+    held_max: usize,
+    /// Operations that the worker has named, with their numbers in the shard.
+    named: RefCell<Vec<(String, usize)>>,
 }
 
 impl LatencyStore {
+    /// With `held_max` 1 nothing is held back.
+    pub fn new(shard: Arc<LatencyShard>, held_max: usize) -> Self {
+        Self { shard, held: RefCell::new(Vec::with_capacity(held_max)), held_max, named: RefCell::default() }
+    }
+
+    pub(crate) fn operation(&self, name: &str) -> usize {
+        let mut named = self.named.borrow_mut();
+        let known = named.iter().find(|(known, _)| known == name).map(|(_, number)| *number);
+        known.unwrap_or_else(|| {
+            let number = self.shard.with(|latencies| latencies.operation(name));
+            named.push((name.to_owned(), number));
+            number
+        })
+    }
+
     #[inline]
-    pub(crate) fn with<T>(&self, body: impl FnOnce(&mut Latencies) -> T) -> T {
-        match self {
-            Self::Own(latencies) => body(&mut latencies.borrow_mut()),
-            Self::Shared(shard) => shard.with(body),
+    pub fn record(&self, operations: &[usize], latency_ns: u64) {
+        for operation in std::iter::once(None).chain(operations.iter().copied().map(Some)) {
+            let mut held = self.held.borrow_mut();
+            held.push((operation, latency_ns));
+            if held.len() >= self.held_max {
+                self.add(&mut held);
+            }
         }
+    }
+
+    /// Between slices, so that few are added within one.
+    pub(crate) fn add_if_half_full(&self) {
+        let mut held = self.held.borrow_mut();
+        if held.len() > self.held_max / 2 {
+            self.add(&mut held);
+        }
+    }
+
+    pub fn add_all(&self) {
+        self.add(&mut self.held.borrow_mut());
+    }
+
+    #[cold]
+    fn add(&self, held: &mut Vec<(Option<usize>, u64)>) {
+        self.shard.with(|latencies| held.drain(..).for_each(|(operation, ns)| latencies.record(operation, ns)));
     }
 }

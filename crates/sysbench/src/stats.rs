@@ -107,7 +107,7 @@ impl Stats {
 
     pub(crate) fn of_worker(&self, thread: u32) -> (Arc<WorkerStats>, LatencyStore) {
         let shard = &self.shards[thread as usize % self.shards.len()];
-        (Arc::clone(&self.workers[thread as usize]), LatencyStore::Shared(Arc::clone(shard)))
+        (Arc::clone(&self.workers[thread as usize]), LatencyStore::new(Arc::clone(shard), 1))
     }
 
     pub(crate) fn arrive(&self) {

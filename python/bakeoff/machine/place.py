@@ -106,17 +106,17 @@ def cpus_of(machine: Machine, sys: Path = Path("/sys")) -> frozenset[int] | None
         raise HostError(
             f"cpus: {machine.cpus} requested, but only {len(usable)} are usable.", hint="Leave the level out."
         )
-    return frozenset(sorted(usable, key=lambda cpu: (_place_in_core(cpu, sys), cpu))[: machine.cpus])
+    return frozenset(sorted(usable, key=lambda cpu: (_siblings_before(cpu, usable, sys), cpu))[: machine.cpus])
 
 
-def _place_in_core(cpu: int, sys: Path) -> int:
+def _siblings_before(cpu: int, usable: set[int], sys: Path) -> int:
     with suppress(OSError, ValueError):
         text = (sys / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text("ascii").strip()
         siblings: list[int] = []
         for part in text.split(","):
             first, _, last = part.partition("-")
             siblings += range(int(first), int(last or first) + 1)
-        return sorted(siblings).index(cpu)
+        return sum(sibling < cpu and sibling in usable for sibling in siblings)
     return 0
 
 

@@ -1,6 +1,5 @@
 //! What is counted, and what is not.
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -215,7 +214,7 @@ fn an_event_that_outlasts_the_warm_up_of_a_run_is_busy_from_its_end_on() {
     let gate = Arc::new(StartGate::new(1));
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::default());
     let stats: Arc<WorkerStats> = Arc::default();
-    let counted = (Arc::clone(&stats), LatencyStore::Own(RefCell::default()));
+    let counted = (Arc::clone(&stats), LatencyStore::new(Arc::default(), 1));
     let (barrier, canceller) = (Arc::new(Barrier::new(1)), Arc::default());
     let context = WorkerContext { thread: 0, gate: Arc::clone(&gate), barrier, canceller };
     let host = ThreadHost::in_run(Arc::new(Silent), connector, Arc::clone(&gate));

@@ -4,7 +4,7 @@ use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Code;
 use bakeoff_load::net::{Endpoint, PrepareMode, TlsMode};
 
-use crate::request::{Body, Load, Request};
+use crate::request::{Body, Load, Measure, Request};
 
 const MEASURE: &str = r#"{"type": "measure", "id": 3, "cell": "oltp_point_select/4", "script": "oltp_point_select",
         "options": {"tables": 4}, "arm_options": {"B": {"range_size": 10}},
@@ -62,6 +62,13 @@ fn an_open_loop_is_read() {
         MEASURE.replace(r#"{"model": "closed"}"#, r#"{"model": "open", "rate_per_s": 5000.0, "arrivals": "fixed"}"#);
     let Body::Measure(measure) = Request::parse(&line).unwrap().body else { panic!("not a measure") };
     assert_eq!(measure.load, Load::Open { rate_per_s: 5000.0, arrivals: Arrivals::Fixed });
+}
+
+#[test]
+fn a_guard_lasts_until_all_workers_are_awake() {
+    let guard_ns = |guard_ns, threads| Measure { threads, guard_ns, ..Measure::default() }.whole_guard_ns();
+    assert_eq!([guard_ns(500_000, 64), guard_ns(500_000, 1_024)], [500_000, 5_120_000]);
+    assert_eq!([guard_ns(10_000_000, 1_024), guard_ns(0, 1_024)], [10_000_000, 0]);
 }
 
 #[test]

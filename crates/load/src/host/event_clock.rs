@@ -117,6 +117,7 @@ impl<S: Schedule> EventClock<S> {
         if !current.window_over.take() {
             self.stats.end_slice(self.boundary_ns());
         }
+        self.latencies.add_if_half_full();
         let Some((number, slice)) = self.gate.rest(current.number.get()) else { return false };
         current.number.set(number);
         current.open_loop.set(slice.schedule.is_some());
@@ -196,7 +197,7 @@ impl<S: Schedule> EventClock<S> {
         counters.sent_bytes.add(traffic.sent_bytes.get() - event.sent_bytes.get());
         counters.received_bytes.add(traffic.received_bytes.get() - event.received_bytes.get());
         let operations = event.operations.borrow();
-        self.latencies.with(|latencies| latencies.record(&operations, latency_ns));
+        self.latencies.record(&operations, latency_ns);
     }
 }
 
@@ -271,7 +272,7 @@ impl<S: Schedule> Events for EventClock<S> {
     }
 
     fn operation(&self, name: &str) {
-        self.operation_is(self.latencies.with(|latencies| latencies.operation(name)));
+        self.operation_is(self.latencies.operation(name));
     }
 
     fn think(&self, duration_ns: u64) {

@@ -1,11 +1,12 @@
 //! Measures how long two CPUs take to pass a cache line back and forth (docs/evidence/placement.md).
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::machine::placement::cores_first;
+use crate::machine::placement::{SYS, cores_first};
 
 const ROUNDS: u32 = 10_000;
 /// Rounds that are timed together. Only the fastest batch counts, because other work may take either CPU away for a while.
@@ -18,7 +19,7 @@ struct Line(AtomicU32);
 
 /// Measures between the CPUs of the first two connections. Returns None if only one CPU is usable or others keep them busy.
 pub fn between_cpus() -> Option<Duration> {
-    match *cores_first(&sched_getaffinity(None).ok()?) {
+    match *cores_first(&sched_getaffinity(None).ok()?, Path::new(SYS)) {
         [first, second, ..] => round_trip(first, second),
         _ => None,
     }

@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use bakeoff_metrics::now_ns;
 use rustix::param::{clock_ticks_per_second, page_size};
 use serde::Serialize;
 
 const BUSY_SHARE: u64 = 50;
+/// Look at the server's threads one by one only in slices of at least this length.
+const THREADS_FROM_NS: u64 = 100_000_000;
+/// What takes long to read on a big machine is read in so few slices that it takes at most a fiftieth of an arm's time.
+const READING_SHARE: u64 = 50;
 
 /// Defines [`KernelCounters`], and the difference between two of them for each of the counters in the list.
 macro_rules! kernel_counters {
@@ -30,6 +35,15 @@ macro_rules! kernel_counters {
     };
 }
 
+impl KernelCounters {
+    fn of_host(&mut self) -> [&mut Option<u64>; 6] {
+        let Self {
+            host_user_ns, host_system_ns, host_iowait_ns, host_steal_ns, host_idle_ns, context_switches, ..
+        } = self;
+        [host_user_ns, host_system_ns, host_iowait_ns, host_steal_ns, host_idle_ns, context_switches]
+    }
+}
+
 kernel_counters! {
     client_user_ns, client_system_ns, server_cpu_ns, server_read_bytes, server_write_bytes,
     host_user_ns, host_system_ns, host_iowait_ns, host_steal_ns, host_idle_ns, context_switches,
@@ -39,39 +53,69 @@ fn part(spent: u64, counted: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(spent) * u128::from(counted) / u128::from(whole).max(1)).unwrap_or(spent)
 }
 
-pub type ThreadTimes = BTreeMap<i32, u64>;
+type ThreadTimes = BTreeMap<i32, u64>;
 
-/// Reads the counters of this process, of the machine and of a server.
-#[derive(Debug)]
+/// Reads the counters of this process, of the machine and of a server at both ends of a slice.
+#[derive(Debug, Default)]
 pub struct Observer {
     server_pid: Option<i32>,
+    before: KernelCounters,
+    after: KernelCounters,
+    threads_before: ThreadTimes,
+    threads_after: ThreadTimes,
+    host: SparseReading,
+    threads: SparseReading,
 }
 
 impl Observer {
     pub fn new(server_pid: Option<i32>) -> Self {
-        Self { server_pid }
+        Self { server_pid, ..Self::default() }
     }
 
-    /// CPU time of the server's threads so far, about 5 us per thread. Empty without a server.
-    pub fn threads(&self) -> ThreadTimes {
-        let Some(pid) = self.server_pid else { return ThreadTimes::default() };
-        threads_of(pid)
-            .filter_map(|thread| {
-                let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
-                let time_ns = text.ok()?.split_ascii_whitespace().next()?.parse().ok()?;
-                Some((thread, time_ns))
-            })
-            .collect()
+    /// The client's CPU time comes last, so that the other readings are not charged to the slice.
+    pub fn before_slice(&mut self, slice_ns: u64) {
+        let Self { before, threads_before, .. } = self;
+        *before = KernelCounters::default();
+        self.host.read_if_due(slice_ns, || read_host(before));
+        threads_before.clear();
+        if let Some(pid) = self.server_pid {
+            if slice_ns >= THREADS_FROM_NS {
+                self.threads.read_if_due(slice_ns, || *threads_before = thread_times(pid));
+            }
+            read_server(pid, before);
+        }
+        read_client(before);
+    }
+
+    pub fn after_slice(&mut self) {
+        let mut after = KernelCounters::default();
+        read_client(&mut after);
+        if let Some(pid) = self.server_pid {
+            read_server(pid, &mut after);
+            self.threads_after = if self.threads.is_due { thread_times(pid) } else { ThreadTimes::default() };
+        }
+        if self.host.is_due {
+            read_host(&mut after);
+        }
+        self.after = after;
+    }
+
+    /// Returns what the slice cost, scaled to `counted` of `whole` events (or time). `load_ns` is how long it took.
+    pub fn spent(&mut self, counted: u64, whole: u64, load_ns: u64) -> KernelCounters {
+        let mut spent = self.after.in_slice(&self.before, counted, whole);
+        let stands_for_ns = self.host.stands_for(load_ns);
+        for counter in spent.of_host() {
+            *counter = match stands_for_ns {
+                0 => Some(0),
+                _ => counter.map(|spent| part(spent, stands_for_ns, load_ns)),
+            };
+        }
+        spent
     }
 
     /// Returns the server's threads that used at least a fiftieth of a CPU in a slice, and how much [ns].
-    pub fn busy_threads(
-        &self,
-        before: &ThreadTimes,
-        after: &ThreadTimes,
-        slice_ns: u64,
-        whole_ns: u64,
-    ) -> BTreeMap<String, u64> {
+    pub fn busy_threads(&mut self, slice_ns: u64, load_ns: u64) -> BTreeMap<String, u64> {
+        self.threads.stands_for(load_ns);
         let Some(pid) = self.server_pid else { return BTreeMap::new() };
         let name = |thread: i32| {
             let path = format!("/proc/{pid}/task/{thread}/comm");
@@ -79,9 +123,9 @@ impl Observer {
         };
         let process = name(pid).unwrap_or_default();
         let mut busy = BTreeMap::new();
-        for (number, (thread, now_ns)) in after.iter().enumerate() {
-            let spent_ns = now_ns.saturating_sub(before.get(thread).copied().unwrap_or_default());
-            let spent_ns = part(spent_ns, slice_ns, whole_ns);
+        for (number, (thread, now_ns)) in self.threads_after.iter().enumerate() {
+            let spent_ns = now_ns.saturating_sub(self.threads_before.get(thread).copied().unwrap_or_default());
+            let spent_ns = part(spent_ns, slice_ns, load_ns);
             if spent_ns * BUSY_SHARE >= slice_ns {
                 let own = name(*thread).ok().filter(|own| *own != process);
                 let name = own.unwrap_or_else(|| format!("thread {number}"));
@@ -90,34 +134,53 @@ impl Observer {
         }
         busy
     }
+}
 
-    /// Reads the counters before a slice. The client's CPU time comes last, so that this reading is not charged to the slice.
-    pub fn before_slice(&self) -> KernelCounters {
-        let mut snapshot = KernelCounters::default();
-        read_host(&mut snapshot);
-        self.read_server(&mut snapshot);
-        read_client(&mut snapshot);
-        snapshot
+/// Something that is read at both ends of a slice, but not of every slice if it takes long.
+#[derive(Debug, Default)]
+struct SparseReading {
+    cost_ns: u64,
+    /// Load since the last slice in which it was read [ns].
+    unread_ns: u64,
+    is_due: bool,
+}
+
+impl SparseReading {
+    fn read_if_due(&mut self, slice_ns: u64, read: impl FnOnce()) {
+        self.is_due = self.unread_ns + slice_ns >= READING_SHARE * self.cost_ns;
+        if self.is_due {
+            let begun_ns = now_ns();
+            read();
+            self.cost_ns = 2 * (now_ns() - begun_ns);
+        }
     }
 
-    pub fn after_slice(&self) -> KernelCounters {
-        let mut snapshot = KernelCounters::default();
-        read_client(&mut snapshot);
-        self.read_server(&mut snapshot);
-        read_host(&mut snapshot);
-        snapshot
+    /// After a slice: for how much load its reading stands, with the slices left out before it. 0 if it was not read.
+    fn stands_for(&mut self, load_ns: u64) -> u64 {
+        self.unread_ns += load_ns;
+        if self.is_due { std::mem::take(&mut self.unread_ns) } else { 0 }
     }
+}
 
-    fn read_server(&self, snapshot: &mut KernelCounters) {
-        let Some(pid) = self.server_pid else { return };
-        let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        snapshot.server_cpu_ns = process_cpu_ns(pid);
-        let io = read("io");
-        snapshot.server_read_bytes = labelled(&io, "read_bytes:");
-        snapshot.server_write_bytes = labelled(&io, "write_bytes:");
-        let resident = read("statm").split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        snapshot.server_rss_bytes = resident.map(|pages| pages * page_size() as u64);
-    }
+/// CPU time of a process's threads so far, about 5 us per thread.
+fn thread_times(pid: i32) -> ThreadTimes {
+    threads_of(pid)
+        .filter_map(|thread| {
+            let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
+            let time_ns = text.ok()?.split_ascii_whitespace().next()?.parse().ok()?;
+            Some((thread, time_ns))
+        })
+        .collect()
+}
+
+fn read_server(pid: i32, snapshot: &mut KernelCounters) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    snapshot.server_cpu_ns = process_cpu_ns(pid);
+    let io = read("io");
+    snapshot.server_read_bytes = labelled(&io, "read_bytes:");
+    snapshot.server_write_bytes = labelled(&io, "write_bytes:");
+    let resident = read("statm").split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    snapshot.server_rss_bytes = resident.map(|pages| pages * page_size() as u64);
 }
 
 fn read_client(snapshot: &mut KernelCounters) {

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -37,11 +38,14 @@ const PAUSE_MAX: Duration = Duration::from_millis(2);
 const FIND_LIMIT: Duration = Duration::from_secs(2);
 /// About fifty draws in five seconds leave little to luck. More often would cost too much, because moved threads refill their caches.
 const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const SYS: &str = "/sys";
 
 #[derive(Debug)]
 pub struct Pairing {
     server_pid: i32,
     cpus: Vec<usize>,
+    /// The memory node of each of them, in the same order.
+    nodes: Vec<usize>,
     /// Locked while a connection is made and its thread is found, so that the others' threads are quiet.
     threads: Mutex<Threads>,
 }
@@ -68,16 +72,18 @@ impl Pairing {
     pub fn new(server_pid: i32) -> Result<Arc<Self>, String> {
         let theirs = sched_getaffinity(Pid::from_raw(server_pid))
             .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
-        Ok(Arc::new(Self { server_pid, cpus: shared_cpus(&theirs)?, threads: Mutex::default() }))
+        let cpus = shared_cpus(&theirs)?;
+        let nodes = nodes_of(&cpus, Path::new(SYS));
+        Ok(Arc::new(Self { server_pid, cpus, nodes, threads: Mutex::default() }))
     }
 
     pub fn worker(self: &Arc<Self>, thread: u32) -> PairedWorker {
         PairedWorker { pairing: Arc::clone(self), worker: thread as usize }
     }
 
-    fn move_to(&self, places: &[usize]) {
+    fn shuffle(&self, order: &[usize]) {
         let mut threads = lock(&self.threads);
-        threads.places = places.to_vec();
+        threads.places = places_within_nodes(order, &self.nodes);
         for Paired { worker, client, pinned, .. } in threads.paired.values() {
             let cpu = self.cpu(&threads, *worker);
             // Either may have ended with its connection. The next one is pinned when it is made.
@@ -87,7 +93,10 @@ impl Pairing {
     }
 
     fn cpu(&self, threads: &Threads, worker: usize) -> CpuSet {
-        let place = threads.places.get(worker).copied().unwrap_or(worker);
+        self.cpu_of(threads.places.get(worker).copied().unwrap_or(worker))
+    }
+
+    fn cpu_of(&self, place: usize) -> CpuSet {
         let mut cpu = CpuSet::new();
         cpu.set(self.cpus[place % self.cpus.len()]);
         cpu
@@ -104,11 +113,11 @@ impl Pairing {
 }
 
 /// Moves the connections of all arms between the CPUs now and then, in the same way for all arms: the cost of a slice
-/// depends on which connections share a CPU and on where they are.
+/// depends on which connections share a CPU and on where they are. Each stays on the memory node where its heap is.
 #[derive(Debug)]
 pub struct CpuShuffle {
     pairings: Vec<Arc<Pairing>>,
-    places: Vec<usize>,
+    order: Vec<usize>,
     random: ChaCha8Rng,
     due: Instant,
 }
@@ -116,16 +125,16 @@ pub struct CpuShuffle {
 impl CpuShuffle {
     pub fn new(pairings: Vec<Arc<Pairing>>, workers: usize, seed: u64) -> Self {
         let random = generator([seed, workers as u64, 0, 3]);
-        Self { pairings, places: (0..workers).collect(), random, due: Instant::now() + SHUFFLE_EVERY }
+        Self { pairings, order: (0..workers).collect(), random, due: Instant::now() + SHUFFLE_EVERY }
     }
 
     pub fn shuffle_when_due(&mut self) {
         if Instant::now() < self.due {
             return;
         }
-        self.places.shuffle(&mut self.random);
+        self.order.shuffle(&mut self.random);
         for pairing in &self.pairings {
-            pairing.move_to(&self.places);
+            pairing.shuffle(&self.order);
         }
         self.due = Instant::now() + SHUFFLE_EVERY;
     }
@@ -138,6 +147,12 @@ pub struct PairedWorker {
 }
 
 impl PairedWorker {
+    /// Pins the calling thread to the worker's first CPU, so that memory it touches from now on is on that CPU's node.
+    pub(crate) fn settle(&self) {
+        // If it cannot be pinned, pairing will say so.
+        let _ = sched_setaffinity(None, &self.pairing.cpu_of(self.worker));
+    }
+
     /// Keeps the other workers from connecting until this connection's thread is found. None if pairing has failed
     /// before.
     pub(crate) fn begin(&self) -> Option<Search<'_>> {
@@ -231,29 +246,55 @@ impl Drop for Pair {
     }
 }
 
+/// Gives each worker a place on its own node: the workers in `order`, the places of each node in theirs.
+fn places_within_nodes(order: &[usize], nodes: &[usize]) -> Vec<usize> {
+    let node = |place: &usize| nodes[place % nodes.len()];
+    let (mut workers, mut free) = (order.to_vec(), (0..order.len()).collect::<Vec<_>>());
+    workers.sort_by_key(node); // stable, so on each node they stay in order
+    free.sort_by_key(node);
+    let mut places = vec![0; order.len()];
+    for (worker, place) in workers.into_iter().zip(free) {
+        places[worker] = place;
+    }
+    places
+}
+
 fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
     let mut both = sched_getaffinity(None).map_err(|error| format!("CPUs of the client: {error}"))?;
     (0..CpuSet::MAX_CPU).filter(|&cpu| !theirs.is_set(cpu)).for_each(|cpu| both.unset(cpu));
     if both.count() == 0 {
         return Err("client and server may not use the same CPUs".to_owned());
     }
-    Ok(cores_first(&both))
+    Ok(cores_first(&both, Path::new(SYS)))
 }
 
-pub(crate) fn cores_first(usable: &CpuSet) -> Vec<usize> {
+/// Returns the usable CPUs, one of each core before its siblings.
+pub(crate) fn cores_first(usable: &CpuSet, sys: &Path) -> Vec<usize> {
     let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu)).collect();
     let mut cpus = usable.clone();
-    cpus.sort_by_key(|&cpu| (siblings_before(cpu, &usable), cpu));
+    cpus.sort_by_cached_key(|&cpu| (siblings_before(cpu, &usable, sys), cpu));
     cpus
 }
 
-fn siblings_before(cpu: usize, usable: &[usize]) -> usize {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+fn siblings_before(cpu: usize, usable: &[usize], sys: &Path) -> usize {
+    let path = sys.join(format!("devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
     let list = std::fs::read_to_string(path).unwrap_or_default();
-    cpus_of_list(&list).filter(|sibling| *sibling < cpu && usable.contains(sibling)).count()
+    parse_list(&list).filter(|sibling| *sibling < cpu && usable.contains(sibling)).count()
 }
 
-fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
+/// Returns the memory node of each CPU, 0 on machines without nodes.
+fn nodes_of(cpus: &[usize], sys: &Path) -> Vec<usize> {
+    let list = |file: &str| {
+        let text = std::fs::read_to_string(sys.join("devices/system/node").join(file)).unwrap_or_default();
+        parse_list(&text).collect::<Vec<_>>()
+    };
+    let nodes = list("online").into_iter().map(|node| (node, list(&format!("node{node}/cpulist"))));
+    let node_of: HashMap<_, _> = nodes.flat_map(|(node, own)| own.into_iter().map(move |cpu| (cpu, node))).collect();
+    cpus.iter().map(|cpu| node_of.get(cpu).copied().unwrap_or_default()).collect()
+}
+
+/// Parses a list of numbers as the kernel writes it: `0-2,8`.
+fn parse_list(list: &str) -> impl Iterator<Item = usize> {
     list.trim()
         .split(',')
         .filter_map(|range| {

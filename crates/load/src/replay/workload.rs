@@ -272,7 +272,7 @@ impl ReplaySession<'_> {
 
     fn number(&mut self, operation: usize) -> usize {
         let name = &self.plan.operations[operation];
-        *self.numbers[operation].get_or_insert_with(|| self.host.latencies.with(|all| all.operation(name)))
+        *self.numbers[operation].get_or_insert_with(|| self.host.latencies.operation(name))
     }
 
     fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {

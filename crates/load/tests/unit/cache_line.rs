@@ -1,15 +1,16 @@
 //! Tests of `src/cache_line.rs`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::machine::cache_line::{between_cpus, round_trip};
-use crate::machine::placement::cores_first;
+use crate::machine::placement::{SYS, cores_first};
 
 #[test]
 fn two_cpus_that_may_be_used_pass_a_line() {
-    let usable = cores_first(&sched_getaffinity(None).unwrap());
+    let usable = cores_first(&sched_getaffinity(None).unwrap(), Path::new(SYS));
     let [first, second, ..] = usable[..] else {
         return assert_eq!(between_cpus(), None);
     };
@@ -25,7 +26,7 @@ fn one_cpu_or_one_that_may_not_be_used_is_no_pair() {
     assert_eq!(round_trip(0, CpuSet::MAX_CPU - 1), None);
     let own = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();
-    one.set(cores_first(&own)[0]);
+    one.set(cores_first(&own, Path::new(SYS))[0]);
     std::thread::spawn(move || {
         sched_setaffinity(None, &one).unwrap();
         assert_eq!(between_cpus(), None);

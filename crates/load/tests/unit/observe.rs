@@ -13,10 +13,11 @@ fn burn(milliseconds: u64) {
 #[test]
 fn a_process_watching_itself_sees_its_cpu_time() {
     let pid = i32::try_from(std::process::id()).unwrap();
-    let observer = Observer::new(Some(pid));
-    let before = observer.before_slice();
+    let mut observer = Observer::new(Some(pid));
+    observer.before_slice(50_000_000);
     burn(50);
-    let spent = observer.after_slice().in_slice(&before, 50_000_000, 50_000_000);
+    observer.after_slice();
+    let spent = observer.spent(1, 1, 50_000_000);
     assert!(spent.server_cpu_ns.unwrap() >= 40_000_000, "{spent:?}");
     assert!(spent.client_user_ns.unwrap() + spent.client_system_ns.unwrap() >= 40_000_000, "{spent:?}");
     assert!(spent.server_rss_bytes.unwrap() > 100_000, "{spent:?}");
@@ -43,8 +44,8 @@ fn what_was_spent_on_uncounted_events_is_left_out() {
 #[test]
 fn a_thread_that_works_is_named() {
     let pid = i32::try_from(std::process::id()).unwrap();
-    let observer = Observer::new(Some(pid));
-    let before = observer.threads();
+    let mut observer = Observer::new(Some(pid));
+    observer.before_slice(100_000_000);
     let seen = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let spinner = std::thread::Builder::new().name("log_spinner".into());
@@ -54,12 +55,13 @@ fn a_thread_that_works_is_named() {
             }
         };
         spinner.spawn_scoped(scope, spin).unwrap();
-        while observer
-            .busy_threads(&before, &observer.threads(), 100_000_000, 100_000_000)
-            .get("log_spinner")
-            .is_none_or(|spent_ns| *spent_ns < 20_000_000)
-        {
+        loop {
             std::thread::sleep(std::time::Duration::from_millis(5));
+            observer.after_slice();
+            let busy = observer.busy_threads(100_000_000, 100_000_000);
+            if busy.get("log_spinner").is_some_and(|spent_ns| *spent_ns >= 20_000_000) {
+                break;
+            }
         }
         seen.store(true, std::sync::atomic::Ordering::Relaxed);
     });
@@ -69,7 +71,10 @@ fn a_thread_that_works_is_named() {
 fn a_server_that_is_not_there_gives_null() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
-    let snapshot = Observer::new(Some(i32::try_from(child.id()).unwrap())).after_slice();
+    let mut observer = Observer::new(Some(i32::try_from(child.id()).unwrap()));
+    observer.before_slice(1);
+    observer.after_slice();
+    let snapshot = observer.after;
     assert_eq!((snapshot.server_cpu_ns, snapshot.server_rss_bytes, snapshot.server_read_bytes), (None, None, None));
     assert!(snapshot.host_idle_ns.is_some());
 }
@@ -85,4 +90,33 @@ fn the_machines_line_is_read_by_column() {
     assert_eq!(snapshot.host_iowait_ns, Some(16 * tick_ns));
     assert_eq!(snapshot.host_steal_ns, Some(128 * tick_ns));
     assert_eq!(snapshot.context_switches, Some(77));
+}
+
+#[test]
+fn a_slow_reading_is_left_out_of_slices_and_stands_for_them() {
+    let slice_ns = 5_000_000;
+    let mut reading = SparseReading { cost_ns: 400_000, unread_ns: 20_000_000, is_due: false };
+    let mut stood_for_ns = Vec::new();
+    for _ in 0..9 {
+        reading.read_if_due(slice_ns, || ());
+        if reading.is_due {
+            reading.cost_ns = 400_000; // a fiftieth of four slices
+        }
+        stood_for_ns.push(reading.stands_for(slice_ns));
+    }
+    assert_eq!(stood_for_ns, [5, 0, 0, 0, 4, 0, 0, 0, 4].map(|slices| slices * slice_ns));
+}
+
+#[test]
+fn the_machines_counters_are_scaled_to_the_slices_left_out() {
+    let mut observer = Observer::default();
+    observer.before.host_steal_ns = Some(10);
+    observer.before.client_user_ns = Some(10);
+    observer.after = KernelCounters { host_steal_ns: Some(40), client_user_ns: Some(40), ..observer.before };
+    observer.host = SparseReading { cost_ns: 0, unread_ns: 200, is_due: true };
+    let spent = observer.spent(2, 3, 100);
+    assert_eq!((spent.host_steal_ns, spent.client_user_ns), (Some(60), Some(20)));
+    observer.host.is_due = false;
+    let spent = observer.spent(2, 3, 100);
+    assert_eq!((spent.host_steal_ns, spent.client_user_ns), (Some(0), Some(20)));
 }

@@ -93,7 +93,7 @@ fn host() -> (SliceHost, Arc<StartGate>) {
     };
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::clone(&context.canceller));
     let plan = SlicePlan { threads: 1, reseed: |_, _, _| {}, key_seed: 1, slowdown_per_event: 0.0 };
-    let counted = (Arc::default(), LatencyStore::Own(RefCell::default()));
+    let counted = (Arc::default(), LatencyStore::new(Arc::default(), 1));
     let host = ThreadHost::new(Arc::new(Silent), connector, Arc::clone(&context.barrier));
     (SliceHost::new(plan, &context, host, counted), context.gate)
 }
@@ -160,7 +160,7 @@ fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
     let transaction = Transaction { connection: 1, statements, abandoned: false };
     assert!(replay_session(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
     assert_eq!(*line.sent.borrow(), ["BEGIN", "UPDATE t SET a = 1", "BEGIN", "UPDATE t SET a = 1"]);
-    let counts: Vec<_> = host.latencies.with(|latencies| {
+    let counts: Vec<_> = host.latencies.shard.with(|latencies| {
         let all = latencies.by_operation().into_iter();
         all.map(|(name, histogram)| (name.to_owned(), histogram.count())).collect()
     });

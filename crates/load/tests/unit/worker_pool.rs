@@ -1,5 +1,7 @@
 //! Tests of `src/worker_pool.rs`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::failure::{Code, Failure};
@@ -8,15 +10,21 @@ use crate::worker_pool::{PoolOptions, STACK_BYTES, WorkerPool};
 const OPTIONS: PoolOptions<'_> = PoolOptions { name: "A", threads: 4, stack_bytes: STACK_BYTES };
 
 #[test]
-fn workers_return_what_they_made() {
-    let mut pool = WorkerPool::start(OPTIONS, |context| Ok(context.thread));
+fn each_worker_runs_once_and_is_joined() {
+    let runs: Arc<[AtomicU32; 4]> = Arc::default();
+    let counts = Arc::clone(&runs);
+    let mut pool = WorkerPool::start(OPTIONS, move |context| {
+        counts[context.thread as usize].fetch_add(1, Relaxed);
+        Ok(())
+    });
     assert_eq!(pool.run_to_end(|| false), 0);
-    assert_eq!(pool.take_results(), [0, 1, 2, 3]);
+    pool.join();
+    assert_eq!(runs.each_ref().map(|each| each.load(Relaxed)), [1; 4]);
 }
 
 #[test]
 fn a_panic_ends_the_others_and_is_the_pools_failure() {
-    let pool = WorkerPool::<()>::start(OPTIONS, |context| {
+    let pool = WorkerPool::start(OPTIONS, |context| {
         assert!(context.thread != 2, "out of order");
         context.barrier.wait();
         Ok(())
@@ -29,7 +37,10 @@ fn a_panic_ends_the_others_and_is_the_pools_failure() {
 
 #[test]
 fn a_cancelled_pool_ends() {
-    let pool = WorkerPool::start(OPTIONS, |context| Ok(context.gate.rest(0).is_none()));
+    let pool = WorkerPool::start(OPTIONS, |context| {
+        assert!(context.gate.rest(0).is_none());
+        Ok(())
+    });
     assert_eq!(pool.run_to_end(|| true), 0);
     assert!(pool.failure().is_none());
 }
@@ -40,7 +51,7 @@ fn a_cancelled_pool_waits_for_connections_that_are_being_made() {
     let connecting = Duration::from_millis(5_500);
     let pool = WorkerPool::start(OPTIONS, move |_| {
         std::thread::sleep(connecting);
-        Err::<(), _>(Failure::new(Code::ConnectFailed, "timed out"))
+        Err(Failure::new(Code::ConnectFailed, "timed out"))
     });
     assert_eq!(pool.run_to_end(|| true), 0);
 }

@@ -44,7 +44,7 @@ fn delta() -> Delta {
         },
         ..Delta::default()
     };
-    delta.latencies.record(&[], 2_500_000);
+    delta.latencies.record(None, 2_500_000);
     delta
 }
 
@@ -67,7 +67,7 @@ fn the_lines_are_sysbenchs() {
 fn rows_are_in_order_with_bars_to_scale() {
     let mut delta = Delta::default();
     for (latency_ns, count) in [(30_265_000, 4), (45_793_000, 1), (1, 1)] {
-        (0..count).for_each(|_| delta.latencies.record(&[], latency_ns));
+        (0..count).for_each(|_| delta.latencies.record(None, latency_ns));
     }
     let table = histogram(&delta);
     let rows: Vec<&str> = table.lines().collect();

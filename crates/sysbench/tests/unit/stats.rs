@@ -8,8 +8,7 @@ fn each_delta_has_what_happened_in_it_and_nothing_is_lost() {
     let event = |thread, latency_ns| {
         let (worker, latencies) = stats.of_worker(thread);
         worker.counters().add_event(latency_ns);
-        let LatencyStore::Shared(shard) = latencies else { panic!("workers share histograms") };
-        shard.with(|latencies| latencies.record(&[], latency_ns));
+        latencies.record(&[], latency_ns);
     };
     let (mut intervals, mut periods) = (Snapshot::start(Span::Interval, 0), Snapshot::start(Span::Period, 0));
     event(0, 1_000);
