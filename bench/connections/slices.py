@@ -56,7 +56,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--connections", default="64,1024,4096", metavar="LIST")
     parser.add_argument("--latency", default="constant:250ms", help="of the server (default: %(default)s)")
-    parser.add_argument("--blocks", type=int, default=6, help="of two slices each (default: %(default)s)")
+    parser.add_argument("--blocks", type=int, default=6, help="of two slices each, 2 or more (default: %(default)s)")
     parser.add_argument("--results", type=Path, default=record.RESULTS, help="folder of the JSON file")
     return parser.parse_args()
 
@@ -64,7 +64,7 @@ def options() -> argparse.Namespace:
 def measure(server: FakeServer, connections: int, blocks: int) -> Found:
     """Measure the fake server in slices and look at the engine meanwhile."""
     ended_s: list[float] = []
-    cpu_s: dict[int, float] = {}
+    cpu_s: list[float] = []
     memory = 0
 
     with Engine() as engine:
@@ -72,9 +72,9 @@ def measure(server: FakeServer, connections: int, blocks: int) -> Found:
         def look(_: SliceMessage) -> None:
             nonlocal memory
             ended_s.append(time.monotonic())
-            if len(ended_s) == 1 or len(ended_s) == 2 * blocks:
-                cpu_s[len(ended_s)] = _coordinator_cpu_s(engine.pid)
-            if len(ended_s) == 2 * blocks:
+            # Not after the last slice, when the workers leave.
+            if len(ended_s) in (1, 2 * blocks - 1):
+                cpu_s.append(_coordinator_cpu_s(engine.pid))
                 memory = psutil.Process(engine.pid).memory_full_info().uss
 
         engine.open([server.address("A")])
@@ -105,7 +105,7 @@ def measure(server: FakeServer, connections: int, blocks: int) -> Found:
         len(slices),
         set_up_s=ended_s[0] - begun - slices[0]["load_ns"] / 1e9,
         between_ms=statistics.median(between_ns) / 1e6,
-        coordinator_ms=1e3 * (cpu_s[2 * blocks] - cpu_s[1]) / (2 * blocks - 1),
+        coordinator_ms=1e3 * (cpu_s[1] - cpu_s[0]) / (2 * blocks - 2),
         memory_bytes=memory,
     )
 

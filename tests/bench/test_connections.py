@@ -32,13 +32,13 @@ def test_what_a_slice_costs_is_found_by_number_of_connections(
     monkeypatch: pytest.MonkeyPatch, fakeserver_binary: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BAKEOFF_FAKESERVER", str(fakeserver_binary))
-    command = [sys.executable, ROOT / "bench" / "connections" / "slices.py", "--connections=4,40", "--blocks=1"]
+    command = [sys.executable, ROOT / "bench" / "connections" / "slices.py", "--connections=4,40", "--blocks=2"]
     command += ["--latency=constant:10ms", f"--results={tmp_path}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.glob("slices-*.json")
     few, many = json.loads(path.read_text())["runs"]
-    assert [each["slices"] for each in (few, many)] == [2, 2]
+    assert [each["slices"] for each in (few, many)] == [4, 4]
     assert 0 < few["coordinator_ms"] < 400
     assert 0 < few["between_ms"] < 400
     assert few["memory_bytes"] < many["memory_bytes"] < few["memory_bytes"] + 36e6
