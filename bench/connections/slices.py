@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -111,9 +112,12 @@ def measure(server: FakeServer, connections: int, blocks: int) -> Found:
 
 
 def _coordinator_cpu_s(pid: int) -> float:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    others = [task for task in tasks if not (task / "comm").read_text().startswith("A/")]
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in others) / 1e9
+    ran_ns = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # it has ended
+            if not (task / "comm").read_text().startswith("A/"):
+                ran_ns += int((task / "schedstat").read_text().split()[0])
+    return ran_ns / 1e9
 
 
 def table(found: list[Found]) -> Table:

@@ -127,5 +127,5 @@ def test_every_epoch_has_the_counters_of_both_servers(slowed_duel):
 @pytest.mark.server
 def test_the_report_says_why(slowed_duel, inside):
     ran = inside("report", str(slowed_duel.run.path), "--format", "md", "--output", "-")
-    assert "## Why" in ran.out and "time per event" in ran.out
+    assert "## Why in detail" in ran.out and "Costs per event" in ran.out
     assert "server CPU, user mode" in ran.out
