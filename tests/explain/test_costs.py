@@ -324,3 +324,10 @@ def test_equal_servers_have_no_cause_named(of_runs, workload, slower):
             counted[arm] = [dict(zip(names, (values[i] / factor).tolist(), strict=True)) for i in drawn]
         wrong += bool(costs.named(explained(by_arm, counted).costs))
     assert wrong / runs <= 0.05, wrong
+
+
+def test_calls_on_encrypted_sockets_are_no_cause():
+    """OpenSSL reads and writes sockets by the calls that read and write files."""
+    counts = {"io.reads": (0, 32), "io.writes": (0, 16), "status.Questions": (1, 1)}
+    found = explained(*duel(np.random.default_rng(5), slower=1.3, **counts))
+    assert {cost.counter for cost in found.costs} >= {"io.reads", "io.writes"} and not found.causes
