@@ -54,11 +54,6 @@ def test_durability_is_a_factor_between_versions_too(variable):
     assert found({"version": "5.7.22", variable: "other"}, profile=Profile.STOCK) == {}
 
 
-def test_the_adaptive_hash_index_comes_first_because_releases_set_it_differently():
-    other = {"gtid_mode": "ON", "binlog_cache_size": "1", "innodb_adaptive_hash_index": "OFF", "version": "8.4.5"}
-    assert list(found(other))[0] == "innodb_adaptive_hash_index"
-
-
 def test_names_of_an_instance_are_not_settings():
     changed = {name: "other" for name in ("datadir", "port", "socket", "hostname", "server_uuid", "pid_file")}
     assert found(changed | {"general_log_file": "/b.log", "timestamp": "2", "gtid_executed": "x:1"}) == {}

@@ -49,19 +49,35 @@ def read_record() -> Record:
             study = Study.model_validate_json(file.with_name("study.json").read_bytes())
         except (OSError, ValidationError, SpecError):
             continue  # of another version of bakeoff
-        record.sizes.extend(_sizes(study.design or Design(), analysis, file.parent.name))
+        record.sizes.extend(_sizes(study, analysis, file.parent.name))
         record.spreads.extend(each.sd_restart for each in analysis.comparisons if each.sd_restart)
     record.sizes.sort(key=lambda each: -abs(each.estimate.mean))
     return record
 
 
-def _sizes(design: Design, analysis: Analysis, where: str) -> Iterator[Size]:
+def _sizes(study: Study, analysis: Analysis, where: str) -> Iterator[Size]:
+    design = study.design or Design()
     varied = [at for at, factor in enumerate(design.factors) if len(factor.levels) > 1]
+    names = {design.factors[at].name: _setting(study, design, at) for at in varied}
     if len(varied) > 1:
         for each in main_effects(analysis, design):
-            yield Size(each.factor, each.level, each.over, each.cell, each.estimate, where)
+            yield Size(names[each.factor], each.level, each.over, each.cell, each.estimate, where)
     elif varied:
-        factor, levels = design.factors[varied[0]].name, {arm: own[varied[0]] for arm, own in design.levels.items()}
+        levels = {arm: own[varied[0]] for arm, own in design.levels.items()}
         for one in analysis.comparisons:
             if one.estimate.n and not one.is_control:
+                (factor,) = names.values()
                 yield Size(factor, levels[one.contender], levels[one.baseline], one.cell, one.estimate, where)
+
+
+def _setting(study: Study, design: Design, at: int) -> str:
+    """Return the option that a factor's levels set if there is one, else the factor's name."""
+    options = {arm.name: dict(arm.server.options) for arm in study.arms}
+    found = []
+    for name in {name for own in options.values() for name in own}:
+        values: dict[str, set[str | None]] = {}
+        for arm, levels in design.levels.items():
+            values.setdefault(levels[at], set()).add(options[arm].get(name))
+        if sum(map(len, values.values())) == len(values) == len(set[str | None]().union(*values.values())):
+            found.append(f"option.{name}")
+    return found[0] if len(found) == 1 else design.factors[at].name

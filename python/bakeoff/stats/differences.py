@@ -106,7 +106,6 @@ _DERIVED: dict[str, str] = _VARIABLES["derived"]
 _IDENTITY = re.compile("|".join(_VARIABLES["identity"]))
 REDO = ("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group")
 _REDO_DEFAULTS = ("104857600", "50331648", "2")
-_FIRST = "innodb_adaptive_hash_index"  # the one that releases set differently and that matters most
 _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 
 
@@ -137,8 +136,7 @@ def unequal(baseline: Mapping[str, str], contender: Mapping[str, str]) -> dict[s
     """Return the variables that can make two servers differ, under their newest names."""
     baseline, contender = by_newest_name(baseline), by_newest_name(contender)
     found = {}
-    names = (baseline.keys() | contender.keys()) - _without_effect(baseline, contender)
-    for name in sorted(names, key=lambda each: (each != _FIRST, each)):
+    for name in sorted((baseline.keys() | contender.keys()) - _without_effect(baseline, contender)):
         mine, theirs = baseline.get(name), contender.get(name)
         are_paths = all(value and value.startswith("/") for value in (mine, theirs))
         if not (same_value(mine, theirs) or _is_identity(name) or are_paths):
