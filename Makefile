@@ -35,7 +35,7 @@ test-unit: setup ## the tests of functions, without a server, a browser or a pro
 	cargo test --quiet --workspace --no-run
 	$(PYTEST) $(PARALLEL_UNIT) -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%)
 
-test-slow: ## all that make test leaves out: statistical claims, every server, study and option (two hours)
+test-slow: ## all that make test leaves out: statistical claims, every server, study and option (hours)
 	@tools/setup --tests
 	$(PYTEST) $(PARALLEL_SLOW) -m slow --durations=20
 

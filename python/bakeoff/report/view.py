@@ -423,7 +423,7 @@ class Screen(Frozen):
         charts: the picture of a ladder of threads, on the page only.
         caption: what all rows of the table share.
         ranks: rows of the table, the largest difference first; empty if they are in the order of importance.
-        why: the causes, in three lines of 80 columns.
+        why: the causes, in four lines of 80 columns; the section below has the rest.
         figures: lines that the table does not have.
         published: published ratios; a page has their table instead.
     """
