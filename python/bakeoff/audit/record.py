@@ -63,10 +63,10 @@ def _sizes(study: Study, analysis: Analysis, where: str) -> Iterator[Size]:
         for each in main_effects(analysis, design):
             yield Size(names[each.factor], each.level, each.over, each.cell, each.estimate, where)
     elif varied:
+        (factor,) = names.values()
         levels = {arm: own[varied[0]] for arm, own in design.levels.items()}
         for one in analysis.comparisons:
             if one.estimate.n and not one.is_control:
-                (factor,) = names.values()
                 yield Size(factor, levels[one.contender], levels[one.baseline], one.cell, one.estimate, where)
 
 

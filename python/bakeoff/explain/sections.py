@@ -1,4 +1,4 @@
-"""The section "Why": what an event costs more, and the likely cause."""
+"""The causes on the first page, and the section "Why in detail": what an event costs more."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice

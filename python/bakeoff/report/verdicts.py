@@ -452,7 +452,7 @@ class Axis:
         return round(min(100.0, max(0.0, _EDGE + share * (100 - 2 * _EDGE))), 3)
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Return five to eight round ratios, or 1, 2, 5, 10 … on a long axis. Where labels would touch, one is empty."""
+        """Return five to eight round ratios, or 1, 2, 5, 10 … on a long axis. Labels that would touch are empty."""
         span = math.expm1(self.high) - math.expm1(self.low)
         step = next((s for s in _TICKS_PERCENT if span * 100 / s <= 7), 0) / 100
         if step:
