@@ -89,9 +89,10 @@ bench: bench-client-cost bench-connections bench-loading bench-analysis bench-ha
 bench-client-cost: setup ## what the client costs, against sysbench and the bare loop (12 minutes)
 	.venv/bin/python bench/client-cost/run.py --server mysql:8.0.15
 
-bench-connections: setup ## memory, start and fairness of 10,000 connections (2 minutes)
+bench-connections: setup ## memory, start and fairness of 10,000 connections, cost of a slice with 4,096 (3 minutes)
 	cargo build --release --quiet -p bakeoff-fakeserver
 	.venv/bin/python bench/connections/run.py
+	.venv/bin/python bench/connections/slices.py
 
 bench-loading: setup ## rows per second of loading, against sysbench and LOAD DATA (5 minutes)
 	.venv/bin/python bench/loading/run.py --server mysql:8.0.15
