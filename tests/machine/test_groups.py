@@ -68,6 +68,10 @@ def test_version_2_has_one_folder(tmp_path):
     assert (group.folders[0] / "memory.max").read_text() == str(1 << 30)
     (group.folders[0] / "io.stat").write_text("8:16 rbytes=500 wbytes=600 rios=5 wios=6 dbytes=0 dios=0\n")
     assert group.storage_counters(DISK)["storage.read_bytes"] == 500
+    assert not group.killed_at_memory_limit(), "the kernel does not say"
+    for kills in (0, 1):
+        (group.folders[0] / "memory.events").write_text(f"oom 2\noom_kill {kills}\n")
+        assert group.killed_at_memory_limit() == bool(kills)
     assert group.storage_counters(Device(8, 0, "sda"))["storage.reads"] == 0
 
 

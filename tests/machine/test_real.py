@@ -102,10 +102,12 @@ def test_the_device_counts_what_the_limit_allows(folder, limit):
 def test_memory_is_limited_with_the_page_cache(folder):
     group = Group("bakeoff-test-memory", ("memory",), Undo(folder))
     group.limit_memory(128 << 20)
+    assert not group.killed_at_memory_limit()
     code = "import sys; held = bytearray(1 << 30); print(len(held))"
     launch = Launch([sys.executable, "-c", code], os.environ, Identity(0, 0, switch=False), groups=group.procs)
     child = spawn(launch, cwd=folder, log=folder / "log")
     assert child.wait(60) == -signal.SIGKILL
+    assert group.killed_at_memory_limit()
 
 
 def test_a_process_is_kept_below_the_machine_s_huge_pages(folder):

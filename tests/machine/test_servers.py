@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bakeoff.errors import BakeoffError
+from bakeoff.errors import BakeoffError, ServerError
 from bakeoff.machine import require
 from bakeoff.run.restart import start_cold
 from bakeoff.servers import ServerMemory, ServerPool, install, settings_for
@@ -62,6 +62,15 @@ def test_a_server_gets_what_its_name_says_and_keeps_it_over_a_restart(work):
         server.remove()
         assert not any(each.exists() for each in folders)
         assert not server.home.exists() and not server.home.with_name(f"{server.home.name}.img").exists()
+
+
+def test_a_server_that_is_killed_at_its_memory_limit_is_told_from_a_crash(work):
+    with ServerPool(work) as pool:
+        history = "performance_schema_events_statements_history_long_size=500000"  # about 1 GB, written at the start
+        server = created(pool, f"mysql:8.0.15,memory=128M,performance_schema=ON,{history}")
+        with pytest.raises(ServerError, match="status -9 while starting") as error:
+            server.start()
+        assert "killed at its memory limit" in error.value.hint
 
 
 @pytest.mark.slow

@@ -257,6 +257,15 @@ def test_requested_and_other_differences_are_kept_apart(view):
     assert "SETTINGS" in [status.word for status in view.statuses]
 
 
+def test_an_adaptive_hash_index_that_only_one_release_has_is_named_first(tmp_path):
+    run = make_run(tmp_path, one_cell(), epochs=3)
+    for arm, value in (("A", "ON"), ("B", "OFF")):
+        variables = run.read_json(f"epochs/002/servers/{arm}/variables.json")
+        run.write_json(f"epochs/002/servers/{arm}/variables.json", variables | {"innodb_adaptive_hash_index": value})
+    first = build_view(run, plain_analysis(run, run.study())).tables["declared"].rows[0]
+    assert [value.text for value in first.values][:3] == ["innodb_adaptive_hash_index", "ON by default", "OFF by default"]
+
+
 def test_ignored_options_are_listed_with_the_requested_ones(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     assert "setting-notes" not in build_view(run, plain_analysis(run, run.study())).tables, "an older run has no notes"

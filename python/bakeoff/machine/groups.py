@@ -146,6 +146,15 @@ class Group:
             with contextlib.suppress(OSError):
                 (folder / "memory.swap.max").write_text("0")
 
+    def killed_at_memory_limit(self) -> bool:
+        folder, v2 = self._folders.get("memory", (None, False))
+        if folder is None:
+            return False
+        with contextlib.suppress(OSError):
+            lines = (folder / ("memory.events" if v2 else "memory.oom_control")).read_text("ascii").splitlines()
+            return any(line.startswith("oom_kill ") and line.split()[1] != "0" for line in lines)
+        return False
+
     def limit_storage(self, device: Device, storage: Storage) -> None:
         folder, v2 = self._folders["io"]
         try:

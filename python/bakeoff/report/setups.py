@@ -16,7 +16,7 @@ from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
 from bakeoff.spec.server_name import values_of
-from bakeoff.stats.differences import AllAnswers, Answer, row_differences
+from bakeoff.stats.differences import BY_RELEASE, AllAnswers, Answer, row_differences
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_bytes, format_duration
 
@@ -47,8 +47,12 @@ def settings_section(context: Context) -> Section | None:
 
 
 def _declared_table(context: Context, *, files: bool = True) -> Table:
-    """What the study sets differently on some arm; with `files` also the options in its cnf files."""
+    """What the study sets differently on some arm; with `files` also its cnf files, and what releases decide."""
     facts = {name: _facts(arm) for name, arm in context.arms.items()}
+    for name, own in facts.items() if files else ():
+        values = context.variables.get(name, {})
+        decided = {each: f"{values[each]} by default" for each in BY_RELEASE if each in values and each not in own}
+        facts[name] = decided | own
     for name, notes in server_notes(context).items() if files else ():
         read = dict(text.partition("=")[::2] for text in notes.get("files", []))
         facts[name] |= {option: value or "on" for option, value in read.items()}

@@ -284,6 +284,8 @@ class Instance(client.Server):
             time.sleep(_POLL_S)
 
     def _failure(self, what: str, hint: str = "") -> ServerError:
+        if self.place.group and self.place.group.killed_at_memory_limit():
+            hint = "It was killed at its memory limit: give it more memory, or a smaller buffer pool."
         return ServerError(f"server {self.name} {what}.", hint=hint, log_tail=self.error_log_tail())
 
     def _connect(self, database: str | None = None, *, own_settings: bool = True) -> client.Connection:

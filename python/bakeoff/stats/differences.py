@@ -103,6 +103,7 @@ class Difference(Frozen):
 _VARIABLES = tomllib.loads(Path(__file__).with_name("variables.toml").read_text("utf-8"))
 _ALIASES: dict[str, str] = _VARIABLES["aliases"]
 _DERIVED: dict[str, str] = _VARIABLES["derived"]
+BY_RELEASE: list[str] = _VARIABLES["by_release"]
 _IDENTITY = re.compile("|".join(_VARIABLES["identity"]))
 REDO = ("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group")
 _REDO_DEFAULTS = ("104857600", "50331648", "2")
