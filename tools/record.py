@@ -86,6 +86,8 @@ class Record:
             f"## What explains it\n\n{note.read_text(encoding='utf-8').strip()}" if note.exists() else "",
             *_lines(table and Section.of("Every comparison", table, note=view.screen.caption)),
             *_lines(sections.get("effects")),
+            *_lines(sections.get("costs")),
+            *_lines(sections.get("sizes")),
             *_lines(Section.of("Settings", view.tables.get("undeclared"))),
             *_lines(sections.get("again")),
             *_lines(Section.of("Machine", view.tables["environment"])),
@@ -161,14 +163,15 @@ def check(record: Path) -> int:
 def add(record: Path, run: str, name: str) -> int:
     source = open_run(run)
     view, folder = Record(source.path).view, record / name
-    kept = {file: source.read_json(file) for file in ("manifest.json", "study.json", "analysis.json")}
+    builds = [f"builds/{each}.json" for each in source.builds()]
+    kept = {file: source.read_json(file) for file in ("manifest.json", "study.json", "analysis.json", *builds)}
     kept["analysis.json"]["latencies"] = []  # a quarter of the file, and on no page
     versions = list(dict.fromkeys(arm.version for arm in view.arms if arm.version))
     statuses = [each.model_dump() for each in view.statuses]
     kept[RUN] = dict(effort=view.screen.effort, conditions=view.conditions, versions=versions, statuses=statuses)
-    folder.mkdir(parents=True, exist_ok=True)
     for file, document in kept.items():
         text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(f"{text}\n", encoding="utf-8")
     if view.screen.why and not (folder / NOTE).exists():
         (folder / NOTE).write_text("".join(f"- {escaped(line)}\n" for line in view.screen.why), encoding="utf-8")
