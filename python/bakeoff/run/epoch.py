@@ -197,9 +197,9 @@ class Epoch:
             return
         seconds = len(setups) * max(arm_s, _BLOCKS_MIN * 2 * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9)
         self.planned_s += seconds
-        self._report(f"measuring {cell.name}")
         if self._measured and cell.writes:
             self.servers.flush()
+        self._report(f"measuring {cell.name}")
         slices, blocks = cell.slices, None
         if not cell.fixed_work:
             slices, blocks = whole_blocks(slices, seconds=seconds, turns=len(setups))
