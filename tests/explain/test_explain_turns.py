@@ -60,6 +60,10 @@ def test_a_kind_that_took_long_to_fail_does_not_end_the_others(monkeypatch):
     assert begun.count("waits") == 3
 
 
+def test_epochs_that_take_longer_than_expected_do_not_exceed_the_budget(monkeypatch):
+    assert kinds_run(monkeypatch, 110.0, epoch_s=60.0) == ["plans"]
+
+
 def test_the_budget_that_would_do_is_named_as_it_is_typed_before_anything_is_loaded(monkeypatch):
     said = []
     assert kinds_run(monkeypatch, 5.0, epoch_s=20.0, note=said.append, load=None) == []

@@ -179,13 +179,14 @@ class _Explanation:
         kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
         share_s = self.explaining.budget_s / sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
         arm_s = min(_ARM_S, max(_ARM_MIN_S, (share_s - overhead_s) / turns))
-        longest_s = dict.fromkeys((kind.name for kind in kinds), overhead_s + turns * arm_s)
-        if self.explaining.budget_s < min(longest_s.values()):
-            needed_s = math.ceil(EPOCHS_MIN_PAIRED * sum(longest_s.values()))
+        expected_s = overhead_s + turns * arm_s
+        if self.explaining.budget_s < expected_s:
+            needed_s = math.ceil(EPOCHS_MIN_PAIRED * len(kinds) * expected_s)
             needed = format_duration(needed_s)
             self._note(notes, kinds, f"Explaining needs about {needed}: write --explain-budget {needed_s}s.")
             return
-        failures = dict.fromkeys(longest_s, 0)
+        failures = {kind.name: 0 for kind in kinds}
+        longest_s: dict[str, float] = {}
         tools, begin = self.load(), time.monotonic()
         # Fewer than three epochs give no interval, so each kind gets three before the next one begins.
         first = [kind for kind in kinds for _ in range(min(kind.epochs, EPOCHS_MIN_PAIRED))]
@@ -194,11 +195,13 @@ class _Explanation:
             left_s = self.explaining.budget_s - (time.monotonic() - begin)
             if tools.stop.is_set():
                 return
-            if failures[kind.name] >= _FAILURES_MAX or left_s < longest_s[kind.name]:
+            # Slices of writes and of limited storage are longer than expected, in epochs of every kind.
+            likely_s = longest_s.get(kind.name, max(longest_s.values(), default=expected_s))
+            if failures[kind.name] >= _FAILURES_MAX or left_s < likely_s:
                 continue
             begun = time.monotonic()
             reason = self._run_epoch(kind, tools, arm_s)
-            longest_s[kind.name] = max(longest_s[kind.name], time.monotonic() - begun)
+            longest_s[kind.name] = max(longest_s.get(kind.name, expected_s), time.monotonic() - begun)
             failures[kind.name] = failures[kind.name] + 1 if reason else 0
             if failures[kind.name] >= _FAILURES_MAX:
                 self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
