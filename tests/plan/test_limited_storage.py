@@ -32,6 +32,14 @@ def test_slices_are_whole_tenths_of_a_second_after_a_guard_of_one():
         assert blocks >= 1
 
 
+def test_the_plan_has_time_for_the_long_slices_of_many_arms():
+    study = study_of("mysql:8.0,storage=gp3", budget_s=600.0)
+    many = study.with_arms(tuple(study.arms[1].model_copy(update={"name": name}) for name in "ABCDEFGHIJKL"))
+    plan = plan_study(many, overhead_s=5.0, load_s=10.0)
+    assert plan.seconds_per_cell >= 12 * 2 * 2 * 1.1
+    assert plan.budget_needed_s >= 10 + 6 * (5 + 12 * 2 * 2 * 1.1)
+
+
 def test_longer_slices_stay_whole():
     plan = plan_study(study_of("mysql:8.0,storage=gp3", budget_s=3600.0), overhead_s=5.0, load_s=10.0)
     longer = with_longer_slices(plan, [plan.cells[0].name]).cells[0].slices

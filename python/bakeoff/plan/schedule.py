@@ -65,12 +65,13 @@ def plan_study(
     """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`)."""
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)
+    least_s = timing.seconds_min(turns, throttled=_throttled(study))
     seconds = seconds_per_cell or timing.fit_seconds(
         _ideal_seconds(study, count, overhead_s, turns, pilots or {}),
         rest_s=study.budget_s - load_s,
         overhead_s=overhead_s,
         cells=count,
-        turns=turns,
+        least_s=least_s,
     )
     fitting = int((study.budget_s - load_s) / (overhead_s + count * seconds) + 1e-9)
     plan = Plan(
@@ -86,7 +87,7 @@ def plan_study(
         epochs_min=timing.EPOCHS_MIN,
         epochs_expected=max(fitting, 0),
         fits=fitting >= timing.EPOCHS_MIN,
-        budget_needed_s=timing.smallest_budget_s(load_s=load_s, overhead_s=overhead_s, cells=count, turns=turns),
+        budget_needed_s=timing.smallest_budget_s(load_s=load_s, overhead_s=overhead_s, cells=count, cell_s=least_s),
         unpaired="client and servers are on different hosts" if study.client else "",
     )
     if pilots is not None:
@@ -116,7 +117,8 @@ def _ideal_seconds(study: Study, cells: int, overhead_s: float, turns: int, pilo
 
 def _share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
     """Share the measuring seconds among the cells by their noise; cut slices that no longer leave enough blocks."""
-    seconds = timing.shared_seconds(plan.seconds_per_cell, noise, turns=plan.turns)
+    least_s = timing.seconds_min(plan.turns, throttled=any(cell.throttled for cell in plan.cells))
+    seconds = timing.shared_seconds(plan.seconds_per_cell, noise, least_s=least_s)
     cells = []
     for cell in plan.cells:
         cell = cell.model_copy(update={"seconds": seconds[cell.name]})

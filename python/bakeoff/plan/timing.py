@@ -17,6 +17,7 @@ LONG_S = 20.0  # of a cell before anything is known about the noise; writes and 
 # restarts differ more (docs/explanation/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
 _EPOCHS_AIM = 8  # from 6 to 8 the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts
+BLOCKS_MIN = 2  # per cell and round; each arm has two turns in a block
 _BLOCKS_AIM = 4  # fewer leave nothing to trim, to test for a trend, or to split the spread with
 _EVENTS_AIM = 5_000  # of an arm in an epoch: 50 of them lie beyond the 99th percentile
 # Standard deviation of an epoch's ratio over the target half-width: with it six epochs reach the target three times in
@@ -36,8 +37,11 @@ THROTTLE_NS = 100 * _MS
 SLICE_MIN_NS = 5 * _MS
 
 
-def seconds_min(turns: int) -> float:
-    return max(_SECONDS_MIN, turns * _TURN_MIN_S)
+def seconds_min(turns: int, *, throttled: bool = False) -> float:
+    """Return the least seconds of a cell in an epoch. Slices of limited storage cannot be shortened to fit."""
+    slices = guarded(0, throttled=throttled)
+    turn_s = BLOCKS_MIN * 2 * (slices.slice_ns + slices.guard_ns) / 1e9
+    return max(_SECONDS_MIN, turns * max(_TURN_MIN_S, turn_s))
 
 
 def warm_seconds(warm_s: float) -> float:
@@ -48,9 +52,9 @@ def report_seconds(cells: int) -> float:
     return _REPORT_S + _REPORT_CELL_S * min(cells, _REPORT_CELLS)
 
 
-def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: int) -> float:
+def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, cell_s: float) -> float:
     """Return the smallest budget for a verdict: loading, report, the fewest epochs, each cell measured its least."""
-    needed_s = load_s + EPOCHS_MIN * (overhead_s + cells * seconds_min(turns))
+    needed_s = load_s + EPOCHS_MIN * (overhead_s + cells * cell_s)
     return math.ceil(needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
 
 
@@ -79,26 +83,25 @@ def ideal_seconds(
     return min(max(ideal_s, bounds[0]), bounds[1])
 
 
-def fit_seconds(ideal_s: float, *, rest_s: float, overhead_s: float, cells: int, turns: int) -> float:
+def fit_seconds(ideal_s: float, *, rest_s: float, overhead_s: float, cells: int, least_s: float) -> float:
     """Fit the ideal seconds of a cell (`ideal_seconds`) into what loading leaves of the budget.
 
-    Shorter if fewer than 8 epochs fit. If that leaves less than 5 s, 6 epochs must do. Never below `seconds_min`. What
+    Shorter if fewer than 8 epochs fit. If that leaves less than 5 s, 6 epochs must do. Never below `least_s`. What
     a whole number of epochs leaves of the budget is shared out among them, so that the last one ends with it.
     """
-    least = seconds_min(turns)
 
     def at(epochs: int) -> float:
         return (rest_s / epochs - overhead_s) / cells
 
     seconds = at(_EPOCHS_AIM)
-    if seconds < max(5.0, least):
-        seconds = min(max(5.0, least), at(EPOCHS_MIN))
-    seconds = min(max(seconds, least), max(ideal_s, least))
+    if seconds < max(5.0, least_s):
+        seconds = min(max(5.0, least_s), at(EPOCHS_MIN))
+    seconds = min(max(seconds, least_s), max(ideal_s, least_s))
     fitting = int(rest_s / (overhead_s + cells * seconds) + 1e-9)
     return max(seconds, at(fitting)) if fitting >= EPOCHS_MIN else seconds
 
 
-def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: int) -> dict[str, float]:
+def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, least_s: float) -> dict[str, float]:
     """Share the measuring seconds of an epoch among its cells by their noise (variance of the log ratio x seconds).
 
     Seconds in proportion to it make all intervals equally wide. No cell gets less than half of the mean (`seconds`) or
@@ -118,9 +121,7 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: 
             smallest = factor
         else:
             largest = factor
-    return {
-        cell: max(seconds * min(max(smallest * rate, low), high), seconds_min(turns)) for cell, rate in rates.items()
-    }
+    return {cell: max(seconds * min(max(smallest * rate, low), high), least_s) for cell, rate in rates.items()}
 
 
 def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[SliceLength, int | None]:
@@ -155,7 +156,7 @@ def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -
 
 
 def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
-    seconds = fit_seconds(LONG_S, rest_s=budget_s, overhead_s=0, cells=cells, turns=turns)
+    seconds = fit_seconds(LONG_S, rest_s=budget_s, overhead_s=0, cells=cells, least_s=seconds_min(turns))
     return longest_slice_ns(seconds=seconds, turns=turns)
 
 

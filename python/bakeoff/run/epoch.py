@@ -21,7 +21,7 @@ from bakeoff.errors import BakeoffError, EngineError, RunInvalid, ServerError, U
 from bakeoff.plan import Cell, CellPilot, EpochDraft, Plan, SliceLength, guard_ns, pilot_slice_max_ns, whole_blocks
 from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.schedule import plan_after_pilot
-from bakeoff.plan.timing import EpochCost, warm_seconds
+from bakeoff.plan.timing import BLOCKS_MIN, EpochCost, warm_seconds
 from bakeoff.results import EpochWriter, Outcome, RunDirectory
 from bakeoff.results.epoch_data import CHANGES, RESTART, CellChanges, slices_frame
 from bakeoff.results.frame import quotients
@@ -44,7 +44,6 @@ _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
 # Stopping a server takes a millisecond or two.
 _WARM_WRITE_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
 _ASKED_EVERY_S = 0.1
-_BLOCKS_MIN = 2  # per cell and round; each arm has two turns in a block
 _PILOT_S, _PILOTS_S = 2.0, 12.0  # longest pilot of a cell, and of all cells together
 _SIGNAL_S = 0.1  # by then a signal to all processes of a job has reached this one
 # Errors that discard one epoch. All others (refused password, bad script) would recur and end the run.
@@ -195,7 +194,7 @@ class Epoch:
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
         if len(setups) < 2:
             return
-        seconds = len(setups) * max(arm_s, _BLOCKS_MIN * 2 * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9)
+        seconds = len(setups) * max(arm_s, BLOCKS_MIN * 2 * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9)
         self.planned_s += seconds
         if self._measured and cell.writes:
             self.servers.flush()
