@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -80,7 +81,7 @@ def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
         system=_os_name(),
         kernel=platform.release(),
         machine=platform.machine(),
-        cpu_model=cpu.get("model name", "unknown"),
+        cpu_model=_cpu_model(cpu),
         cpus=os.cpu_count() or 1,
         cpus_usable=len(os.sched_getaffinity(0)),
         cores=psutil.cpu_count(logical=False),
@@ -134,6 +135,14 @@ def read_fact(path: str) -> str | None:
         return Path(path).read_text(errors="replace").strip() or None
     except OSError:
         return None
+
+
+def _cpu_model(cpu: Mapping[str, str]) -> str:
+    """Return the name; one that a hypervisor has cut down to the make (AMD EPYC) with its family and model."""
+    name, numbers = cpu.get("model name", "unknown"), (cpu.get("cpu family"), cpu.get("model"))
+    if all(numbers) and not re.search(r"\d", name):
+        return f"{name} (family {numbers[0]}, model {numbers[1]})"
+    return name
 
 
 def _chosen(choices: str | None) -> str | None:
