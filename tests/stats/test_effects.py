@@ -194,6 +194,7 @@ def test_published_ratios_stand_beside_measured_ones():
         (1.10, 1.12, 1.22, "agrees"),  # by less than a tenth
         (1.10, 1.20, 1.40, "same order, different size"),
         (1.10, 0.90, 1.30, "cannot tell"),  # too wide
+        (1.10, 0.96, 1.06, "cannot tell"),  # near, but neither the order nor the size was found
         (1.10, 0.95, 1.02, "differs"),
         (1.10, 0.80, 0.99, "differs"),
         (1.10, 0.985, 1.02, "differs"),  # equal, where a difference was published

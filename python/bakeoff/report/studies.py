@@ -33,8 +33,8 @@ def published_section(context: Context) -> Section | None:
         Column("judgement", lambda each: each.agreement.value),
         **context.by_cell,
         note=f"Published: {design.published.source}, without intervals and on another machine. It agrees if it lies in "
-        "the measured interval or differs from the measured ratio by less than a tenth; a direction, if the whole "
-        "interval is on its side.",
+        "the measured interval, or if the order is the same and the ratios differ by less than a tenth; a direction, "
+        "if the whole interval is on its side.",
     )
     return Section.of("Published and measured", table, anchor="published")
 

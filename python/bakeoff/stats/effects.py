@@ -260,7 +260,7 @@ def judge(published: float, measured: Estimate | None, precision: float) -> Agre
     """Compare a published ratio with the measured one: the order, then the size. Ratios within 3% of 1 count as 1.
 
     Sizes agree if the published ratio lies in the measured interval or near its middle, unless the interval is too wide
-    to tell the order.
+    to tell the order, or reaches across 1 without the published ratio.
     """
     if measured is None or measured.interval.low is None or measured.interval.high is None:
         return Agreement.CANNOT_TELL
@@ -274,9 +274,10 @@ def judge(published: float, measured: Estimate | None, precision: float) -> Agre
         return Agreement.DIFFERS
     if low < 0 < high and high - low > 2 * near:
         return Agreement.CANNOT_TELL
-    if low <= published <= high or abs(published - middle) < near:
+    is_near = abs(published - middle) < near
+    if low <= published <= high or (is_near and (is_one or low > 0)):
         return Agreement.AGREES
-    if is_one:
+    if is_one or is_near:
         return Agreement.CANNOT_TELL
     return Agreement.ORDER_ONLY if low > 0 else Agreement.DIFFERS  # narrow, and far from what was published
 
