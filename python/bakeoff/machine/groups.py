@@ -6,6 +6,7 @@ done, so that the limits of a container or a service hold for the servers, too.
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -147,12 +148,12 @@ class Group:
                 (folder / "memory.swap.max").write_text("0")
 
     def killed_at_memory_limit(self) -> bool:
-        folder, v2 = self._folders.get("memory", (None, False))
-        if folder is None:
+        if "memory" not in self._folders:
             return False
+        folder, v2 = self._folders["memory"]
         with contextlib.suppress(OSError):
-            lines = (folder / ("memory.events" if v2 else "memory.oom_control")).read_text("ascii").splitlines()
-            return any(line.startswith("oom_kill ") and line.split()[1] != "0" for line in lines)
+            said = (folder / ("memory.events" if v2 else "memory.oom_control")).read_text("ascii")
+            return re.search(r"^oom_kill [1-9]", said, re.MULTILINE) is not None
         return False
 
     def limit_storage(self, device: Device, storage: Storage) -> None:
