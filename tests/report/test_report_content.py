@@ -264,7 +264,7 @@ def test_an_adaptive_hash_index_that_only_one_release_has_is_named_first(tmp_pat
         run.write_json(f"epochs/002/servers/{arm}/variables.json", variables | {"innodb_adaptive_hash_index": value})
     name, *values = build_view(run, plain_analysis(run, run.study())).tables["declared"].rows[0].values
     assert name.text == "innodb_adaptive_hash_index"
-    assert [value.text for value in values][:2] == ["ON by default", "OFF by default"]
+    assert [value.text for value in values][:2] == ["ON (not requested)", "OFF (not requested)"]
 
 
 def test_ignored_options_are_listed_with_the_requested_ones(tmp_path):

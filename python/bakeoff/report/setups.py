@@ -51,7 +51,7 @@ def _declared_table(context: Context, *, files: bool = True) -> Table:
     facts = {name: _facts(arm) for name, arm in context.arms.items()}
     for name, own in facts.items() if files else ():
         values = context.variables.get(name, {})
-        decided = {each: f"{values[each]} by default" for each in BY_RELEASE if each in values and each not in own}
+        decided = {each: f"{values[each]} (not requested)" for each in BY_RELEASE if each in values and each not in own}
         facts[name] = decided | own
     for name, notes in server_notes(context).items() if files else ():
         read = dict(text.partition("=")[::2] for text in notes.get("files", []))

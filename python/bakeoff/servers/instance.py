@@ -284,7 +284,8 @@ class Instance(client.Server):
             time.sleep(_POLL_S)
 
     def _failure(self, what: str, hint: str = "") -> ServerError:
-        if self.place.group and self.place.group.killed_at_memory_limit():
+        killed = self._child is not None and self._child.poll() == -signal.SIGKILL
+        if killed and self.place.group and self.place.group.killed_at_memory_limit():
             hint = "It was killed at its memory limit: give it more memory, or a smaller buffer pool."
         return ServerError(f"server {self.name} {what}.", hint=hint, log_tail=self.error_log_tail())
 
