@@ -1,9 +1,9 @@
-"""Plans of a statement when one arm cannot explain it."""
+"""Plans of a statement: compared between arms, and read from the documents of the hypergraph optimizer."""
 
 from types import SimpleNamespace
 
 from bakeoff.replay.answers import _plans
-from bakeoff.replay.sessions import Step
+from bakeoff.replay.plans import Step, key_parts_of, same_plan, steps_of_tree
 
 
 def explains(*access, table="sbtest1"):
@@ -30,3 +30,55 @@ def test_what_nobody_can_explain_is_kept_to_be_counted_and_what_reads_no_table_i
     without = explains("none", table="")
     assert _plans("DO 1", [sample], {"A": without, "B": without}) is None
     assert _plans("DO 1", [], {"A": explains(), "B": explains()}) is None
+
+
+def scan(**words):
+    """Make a range scan of the primary key, as a document has it."""
+    kind = {"access_type": "index", "index_access_type": "index_range_scan", "operation": "Index range scan"}
+    return kind | {"table_name": "sbtest1", "index_name": "PRIMARY", "key_columns": ["id"]} | words
+
+
+def test_a_plan_of_nested_operations_is_read_like_the_table_of_explain():
+    """Operations as MySQL 9.7.4 nests them with and without its hypergraph optimizer."""
+    distinct = Step("", "sbtest1", "range", "PRIMARY", 1, ("filesort", "temporary"))
+    temporary = {
+        "access_type": "materialize",
+        "temp_table": True,
+        "inputs": [{"access_type": "filter", "inputs": [scan()]}],
+    }
+    table = {"access_type": "table", "table_name": "<temporary>", "inputs": [temporary]}
+    old = steps_of_tree({"query_plan": {"access_type": "sort", "inputs": [table]}})
+    new = steps_of_tree({"query_plan": {"access_type": "sort", "duplicate_removal": True, "inputs": [scan()]}})
+    assert [str(step) for step in old] == ["sbtest1: range PRIMARY, 1 part; filesort; temporary"]
+    assert [str(step) for step in new] == ["sbtest1: range PRIMARY, 1 part; filesort"]
+    assert same_plan([distinct], old) and not same_plan([distinct], new)
+
+
+def test_joins_of_a_nested_plan_keep_their_order_and_aliases():
+    outer = scan(
+        operation="Single-row index lookup", index_access_type="index_lookup", lookup_references=["const"], alias="b"
+    )
+    inner = scan(
+        operation="Index lookup", index_access_type="index_lookup", lookup_references=["b.id"], index_name="k_1"
+    )
+    found = steps_of_tree({"query_plan": {"access_type": "join", "inputs": [outer, inner]}})
+    assert [str(step) for step in found] == ["b: const PRIMARY, 1 part", "sbtest1: ref k_1, 1 part"]
+    assert key_parts_of({"inputs": [outer, inner]}) == {("b", "PRIMARY"): 1, ("sbtest1", "k_1"): 1}
+    hashed = steps_of_tree(
+        {
+            "query_plan": {
+                "access_type": "join",
+                "join_algorithm": "hash",
+                "inputs": [scan(), {"access_type": "table", "table_name": "t"}],
+            }
+        }
+    )
+    assert [str(step) for step in hashed] == ["sbtest1: range PRIMARY, 1 part; hash join", "t: all rows"]
+
+
+def test_a_document_that_holds_no_plan_has_no_steps():
+    assert (
+        steps_of_tree(None)
+        == ()
+        == steps_of_tree({"query_plan": {"operation": "<not executable by iterator executor>"}})
+    )

@@ -24,15 +24,8 @@ from bakeoff.replay.answer_rules import (
     volatile_words,
 )
 from bakeoff.replay.captures import capture_events, make_capture
-from bakeoff.replay.sessions import (
-    TOO_LONG,
-    Event,
-    Sessions,
-    Step,
-    connection_of,
-    same_plan,
-    statement_of,
-)
+from bakeoff.replay.plans import Step, same_plan
+from bakeoff.replay.sessions import TOO_LONG, Event, Sessions, connection_of, statement_of
 from bakeoff.run.data_check import ask_tables
 from bakeoff.servers import Server, readiness
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted

@@ -1,7 +1,4 @@
-"""Run a capture's statements on one server, one at a time, each in the session of its captured connection.
-
-Plans of all server versions have one form: a line per table, compared without the optimizer's estimates.
-"""
+"""Run a capture's statements on one server, one at a time, each in the session of its captured connection."""
 
 import base64
 import contextlib
@@ -9,104 +6,15 @@ import json
 import re
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from bakeoff.errors import ServerError
-from bakeoff.replay.answer_rules import KNOWN, Column, Reply, kind_of, without_literals
+from bakeoff.replay.answer_rules import Column, Reply, kind_of, without_literals
+from bakeoff.replay.plans import Step, key_parts_of, steps_of, steps_of_tree
 from bakeoff.servers import Server
 from bakeoff.servers.client import MySQLError, StreamCursor
 from bakeoff.spec.dumps import quoted
-
-# ---- plans -----------------------------------------------------------------------------------------------------------
-
-_NOTHING_READ = re.compile(r"impossible|no matching|const table|const row", re.IGNORECASE)
-# Not another plan: the engine instead of the server checks a condition on the same index.
-_NOT_COMPARED = frozenset({"index condition"})
-
-Explained = Sequence[Mapping[str, Any]]  # rows of EXPLAIN by column in lower case
-
-
-class Step(NamedTuple):
-    """How one table is read, in join order."""
-
-    part: str
-    table: str
-    access: str
-    key: str
-    key_parts: int | None
-    flags: tuple[str, ...]
-
-    def __str__(self) -> str:
-        parts = "" if not self.key_parts else f", {self.key_parts} part{'s' if self.key_parts > 1 else ''}"
-        key = f" {self.key}{parts}" if self.key else ""
-        part = f"{self.part}: " if self.part else ""
-        return f"{part}{self.table or '(no table)'}: {self.access}{key}{''.join(f'; {flag}' for flag in self.flags)}"
-
-
-def steps_of(explained: Explained, key_parts: Mapping[tuple[str, str], int]) -> tuple[Step, ...]:
-    return tuple(_step(row, key_parts) for row in explained if "UNION RESULT" not in _text(row, "select_type"))
-
-
-def _step(row: Mapping[str, Any], key_parts: Mapping[tuple[str, str], int]) -> Step:
-    extra, key, table = (_text(row, name) for name in ("extra", "key", "table"))
-    part = _text(row, "select_type").lower()
-    flags: list[str] = []
-    for words, flag in KNOWN["plan_flags"].items():
-        if words in extra and flag not in flags and not (flag == "index only" and flags[-1:] == ["index condition"]):
-            flags.append(flag)
-    if not table:
-        known = "nothing is read" if _NOTHING_READ.search(extra) else extra.lower()
-        return Step(_part(part), "", known, "", None, ())
-    access = _text(row, "type").lower()
-    return Step(
-        part=_part(part),
-        table=re.sub(r"^<(\w+?)\d+>$", r"<\1>", table),
-        access="const" if access == "system" else "all rows" if access == "all" else access,
-        key=re.sub(r"^(<auto_key\d+>|key\d+)$", "(made for it)", key),
-        key_parts=key_parts.get((table, key)),
-        flags=tuple(flags),
-    )
-
-
-def _part(select_type: str) -> str:
-    return "" if select_type in ("simple", "primary") else select_type
-
-
-def _text(row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name)
-    return value.decode("utf8", "replace") if isinstance(value, bytes) else str(value or "")
-
-
-def same_plan(base: Sequence[Step], other: Sequence[Step]) -> bool:
-    """Compare the order of tables, how each is read, and the key parts used."""
-    if len(base) != len(other):
-        return False
-    for ours, theirs in zip(base, other, strict=True):
-        parts = ours.key_parts == theirs.key_parts or None in (ours.key_parts, theirs.key_parts)
-        flags = (set(ours.flags) ^ set(theirs.flags)) - _NOT_COMPARED
-        if ours[:4] != theirs[:4] or not parts or flags:
-            return False
-    return True
-
-
-def key_parts_of(document: object) -> dict[tuple[str, str], int]:
-    """Return the used key parts by table and key, from an EXPLAIN FORMAT=JSON document."""
-    found: dict[tuple[str, str], int] = {}
-    waiting = [document]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, list):
-            waiting += part
-        elif isinstance(part, dict):
-            waiting += part.values()
-            used = part.get("used_key_parts")
-            if isinstance(used, list):
-                found[str(part.get("table_name", "")), str(part.get("key", ""))] = len(used)
-    return found
-
-
-# ---- sessions --------------------------------------------------------------------------------------------------------
 
 Event = Mapping[str, Any]
 
@@ -195,12 +103,13 @@ class Sessions:
         rows = self._table(event, b"EXPLAIN FORMAT=TRADITIONAL " + sql) or self._table(event, b"EXPLAIN " + sql)
         if not rows:
             return ()
-        parts: dict[tuple[str, str], int] = {}
-        document = self._table(event, b"EXPLAIN FORMAT=JSON " + sql)
-        if document:
+        document: object = None
+        found = self._table(event, b"EXPLAIN FORMAT=JSON " + sql)
+        if found:
             with contextlib.suppress(ValueError):
-                parts = key_parts_of(json.loads(next(iter(document[0].values())) or b""))
-        return steps_of(rows, parts)
+                document = json.loads(next(iter(found[0].values())) or b"")
+        # The hypergraph optimizer refuses the traditional format, and EXPLAIN alone is a tree then.
+        return steps_of(rows, key_parts_of(document)) if "select_type" in rows[0] else steps_of_tree(document)
 
     def examined(self, event: Event, sql: bytes, rows: Counter[str], name: str) -> Reply:
         """Run a statement, and add the rows that it read to `rows[name]`."""
