@@ -120,6 +120,14 @@ def test_planted_differences_are_found_and_no_others(loaded, tmp_path):
     assert "delta" not in found.model_dump_json()
 
 
+def test_settings_of_a_captured_session_are_set_on_both_servers(loaded):
+    event = {"session": {"sql_mode": "ANSI_QUOTES,NO_BACKSLASH_ESCAPES", "names": "latin1", "time_zone": "+02:00"}}
+    for server in loaded.values():
+        with closing(Sessions(server, "shop", now_s=0)) as sessions:
+            reply = sessions.run(event, b"SELECT @@sql_mode, @@character_set_client, @@time_zone")
+        assert reply.kept == [(b"ANSI_QUOTES,NO_BACKSLASH_ESCAPES", b"latin1", b"+02:00")]
+
+
 def test_warning_error_and_another_order(loaded, tmp_path):
     ask(loaded["B"], "ALTER TABLE item MODIFY title VARCHAR(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
     sql = """

@@ -5,7 +5,6 @@ import threading
 from collections import Counter
 from types import SimpleNamespace
 
-import pymysql
 import pytest
 from messages import study
 
@@ -16,6 +15,7 @@ from bakeoff.replay.sessions import _LOCK, TOO_LONG, Sessions, _Session
 from bakeoff.replay.workload import WORKLOAD
 from bakeoff.results import RunDirectory
 from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.servers import client
 from bakeoff.spec import Workload
 from bakeoff.stats.progress import Listener
 
@@ -43,7 +43,8 @@ def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
         "collation_connection": "utf8mb4_bin",
         "names": "utf8mb4",
     }
-    connection = Connection(escape_string=pymysql.converters.escape_string)
+    connection = client.Connection(defer_connect=True)
+    connection.server_status = 0
     server = SimpleNamespace(connect=lambda **_: connection)
     _Session(server, {"session": state}, read_only=False, several=False)
     assert sent[:5] == [

@@ -1,9 +1,15 @@
 """Plans of a statement: compared between arms, and read from the documents of the hypergraph optimizer."""
 
+from contextlib import closing
 from types import SimpleNamespace
 
+import pytest
+
+from bakeoff import servers
 from bakeoff.replay.answers import _plans
-from bakeoff.replay.plans import Step, key_parts_of, same_plan, steps_of_tree
+from bakeoff.replay.plans import Step, key_parts_of, same_plan, steps_of, steps_of_tree
+from bakeoff.replay.sessions import Sessions
+from bakeoff.spec import parse_server
 
 
 def explains(*access, table="sbtest1"):
@@ -76,9 +82,41 @@ def test_joins_of_a_nested_plan_keep_their_order_and_aliases():
     assert [str(step) for step in hashed] == ["sbtest1: range PRIMARY, 1 part; hash join", "t: all rows"]
 
 
+def test_versions_that_name_an_update_otherwise_have_the_same_plan():
+    row = {"table": "sbtest1", "type": "range", "key": "PRIMARY"}
+    assert same_plan(*(steps_of([row | {"select_type": kind}], {}) for kind in ("UPDATE", "SIMPLE")))
+
+
 def test_a_document_that_holds_no_plan_has_no_steps():
     assert (
         steps_of_tree(None)
         == ()
         == steps_of_tree({"query_plan": {"operation": "<not executable by iterator executor>"}})
     )
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_both_optimizers_of_a_server_have_one_plan_where_they_do_the_same():
+    event = {"session": {"optimizer_switch": "hypergraph_optimizer=on"}, "connection": 2}
+    with servers.sandbox(parse_server("mysql:9.7.4")) as box:
+        for sql in (
+            "CREATE DATABASE IF NOT EXISTS shop",
+            "CREATE TABLE shop.item (id INT PRIMARY KEY, shop INT, title CHAR(20), KEY (shop, title))",
+            "INSERT INTO shop.item WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 999)"
+            " SELECT i, i % 20, i FROM n",
+            "ANALYZE TABLE shop.item",
+        ):
+            box.instance.query(sql)
+        with closing(Sessions(box.instance, "shop", now_s=0)) as sessions:
+            for sql, old, new in (
+                (b"SELECT title FROM item WHERE shop = 3", "item: ref shop, 1 part; index only", None),
+                (b"SELECT title FROM item WHERE id BETWEEN 5 AND 9", "item: range PRIMARY, 1 part", None),
+                (b"SELECT title FROM item WHERE id = 5", "item: const PRIMARY", "item: const PRIMARY, 1 part"),
+                (b"SELECT DISTINCT title FROM item WHERE id BETWEEN 5 AND 9 ORDER BY title",
+                 "item: range PRIMARY, 1 part; filesort; temporary", "item: range PRIMARY, 1 part; filesort"),
+            ):  # fmt: skip
+                traditional, tree = sessions.explain({}, sql), sessions.explain(event, sql)
+                assert [str(step) for step in traditional] == [old]
+                assert [str(step) for step in tree] == [new or old]
+                assert same_plan(traditional, tree) == ("DISTINCT" not in sql.decode())

@@ -240,8 +240,8 @@ class _Session:
         if name in ("names", "character_set"):
             sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""
         else:
-            # Escaped according to the server's SQL mode.
-            literal = value if _BARE_VALUE.fullmatch(value) else f"'{self._connection.escape_string(value)}'"
+            with self._connection.cursor() as cursor:  # escapes according to the server's SQL mode
+                literal = value if _BARE_VALUE.fullmatch(value) else cursor.mogrify("%s", (value,))
             sql = f"SET SESSION {name} = {literal}" if name.replace("_", "").isalnum() else ""
         if sql:
             self.run(sql.encode())

@@ -224,7 +224,8 @@ def _arms(context: Context) -> tuple[ArmView, ...]:
     views = []
     for name, arm in context.arms.items():
         variables = context.variables.get(name, {})
-        version = (variables.get("version", ""), variables.get("version_comment", ""))
+        comment = variables.get("version_comment", "").partition(" -- ")[0]  # MariaDB adds an appeal
+        version = (variables.get("version", ""), comment)
         role = Role.BASELINE if name == context.analysis.baseline else Role.CONTENDER
         views.append(
             ArmView(
