@@ -73,6 +73,9 @@ def test_what_was_asked_for():
     assert found(changed, "mysql:8.0,innodb_flush_method=fsync") == {}
     for spelling in ("skip-log-bin", "disable_log_bin", "loose-skip-log-bin", "loose_log_bin=0"):
         assert found({"log_bin": "OFF"}, f"mysql:8.0,{spelling}") == {}
+    updates = BASE | {"log_replica_updates": "ON", "log_slave_updates": "ON"}
+    without = {"log_bin": "OFF", "log_replica_updates": "OFF", "log_slave_updates": "OFF"}
+    assert found(without, "mysql:8.0,skip_log_bin", base=updates) == {}
     latin = {"character_set_server": "latin1", "collation_server": "latin1_swedish_ci"}
     assert found(latin, data=Data(charset="latin1")) == {}
     assert set(found(latin)) == set(latin)
