@@ -73,6 +73,14 @@ def test_as_many_servers_as_fit_run_at_once():
     assert tight.memory == share_memory(study_of(2), available_bytes=24 * GIB).memory
 
 
+@pytest.mark.parametrize("rows", [10_000, 900_000, 4_000_000, 9_000_000])
+def test_buffer_pools_have_a_size_that_no_version_rounds(rows):
+    for available in (64, 6):
+        pool = share_memory(study_of(2, rows=rows), available_bytes=available * GIB).memory.buffer_pool_bytes
+        assert pool % (128 << 20 if pool < GIB else GIB) == 0
+        assert pool >= min(rows * 250 * 1.6, GIB)
+
+
 def test_running_servers_take_no_memory_here_and_no_rounds():
     def study(*names):
         arms = [study_of(2).arms[0].model_copy(update={"name": name, "server": parse_server(server)})

@@ -1,5 +1,6 @@
 """Prepare the arms of a study: install binaries, choose settings, share out memory. Starts nothing."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,7 +41,7 @@ _BUFFER_POOL_MIN_BYTES = 128 * 2**20
 # Share of the free memory. The rest is for the page cache, the client and what servers use outside the pool.
 _MEMORY_SHARE = 0.6
 _BESIDES_POOL_BYTES = 400 * 2**20
-_STEP_BYTES = 32 * 2**20
+_CHUNK_BYTES, _CHUNKS = 128 * 2**20, 8  # from 1 GiB on MySQL up to 8.0 has 8 instances of whole chunks
 _SMALL_DATA_BYTES = 512 * 2**20  # loading more data than that into the small redo log would wait for checkpoints
 _REDO_BYTES, _SMALL_REDO_BYTES = 256 * 2**20, 64 * 2**20
 _AIO_EVENTS = 2_700  # 256 for each of InnoDB's handler threads: four that read, four that write, two more
@@ -232,7 +233,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
     available = free_memory_bytes() if available_bytes is None else available_bytes
     usable = int(available * _MEMORY_SHARE)
     wanted = max((int(data_bytes(study, arm.data) * _HEAD_ROOM) for arm in study.arms), default=0)
-    pool = max(_BUFFER_POOL_MIN_BYTES, wanted) // _STEP_BYTES * _STEP_BYTES
+    pool = _kept_pool(max(_BUFFER_POOL_MIN_BYTES, wanted), math.ceil)
     fixed = [size for arm in ours if (size := _asked_pool(arm))]
     shared = len(fixed) < len(ours) or not ours  # some arm uses the pool sized here
     largest = max([*fixed, *([pool] if shared else [])])
@@ -240,7 +241,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
     at_once = min(len(ours), usable // (largest + _BESIDES_POOL_BYTES))
     at_once = min(at_once, at_most or at_once)
     if at_once < least:
-        pool = (usable // least - _BESIDES_POOL_BYTES) // _STEP_BYTES * _STEP_BYTES
+        pool = _kept_pool(usable // least - _BESIDES_POOL_BYTES, math.floor)
         if pool < _BUFFER_POOL_MIN_BYTES or (fixed and max(fixed) > pool):
             needed = least * (max([*fixed, _BUFFER_POOL_MIN_BYTES]) + _BESIDES_POOL_BYTES) / _MEMORY_SHARE
             raise HostError(
@@ -256,6 +257,12 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
         servers=len(ours),
         at_once=max(at_once, 1),
     )
+
+
+def _kept_pool(size: int, rounded: Callable[[float], int]) -> int:
+    """Round the size of a buffer pool to one that no version rounds."""
+    step = _CHUNK_BYTES * (_CHUNKS if size > _CHUNK_BYTES * _CHUNKS else 1)
+    return rounded(size / step) * step
 
 
 def _redo_bytes(study: Study) -> int:
