@@ -144,17 +144,18 @@ def test_an_untrusted_report_says_so_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("stop", "text"),
+    ("epochs", "stop", "text"),
     [
-        (Stop.ABORTED, "stopped by hand"),
-        (Stop.RUNNING, "goes on or was cut short"),
-        (Stop.BUDGET, "The budget ended"),
-        (Stop.EXTENDED, "went on after an answer was in sight"),
+        (3, Stop.ABORTED, "stopped by hand"),
+        (3, Stop.RUNNING, "goes on or was cut short"),
+        (5, Stop.BUDGET, "The budget ended before the fewest restarts that a verdict takes were complete: 5 of 6."),
+        (6, Stop.BUDGET, "The budget ended before every cell reached its target precision of ±1%."),
+        (3, Stop.EXTENDED, "went on after an answer was in sight"),
     ],
 )
-def test_how_measuring_ended_is_said(tmp_path, stop, text):
+def test_how_measuring_ended_is_said(tmp_path, epochs, stop, text):
     study = one_cell().model_copy(update={"has_target": True})
-    view = view_of(tmp_path, study, epochs=3, change={"stopped": stop})
+    view = view_of(tmp_path, study, epochs=epochs, change={"stopped": stop})
     said = [status.text for status in view.statuses if status.word == "NOT FINISHED"]
     assert any(text in each for each in said)
 

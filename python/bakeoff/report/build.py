@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from bakeoff.features import parts
+from bakeoff.plan import EPOCHS_MIN
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context, Place, SectionSource, question_of
 from bakeoff.report.view import ArmView, Conclusion, Forest, ReportView, Role, Screen, Status
@@ -192,8 +193,11 @@ def _ending(context: Context) -> Iterator[tuple[str, str]]:
     if why := _ENDINGS.get(stopped):
         yield FlagKind.NOT_FINISHED, f"{why}, so only what the anytime-valid interval shows is claimed."
     if stopped in (Stop.BUDGET, Stop.EXTENDED) and context.study.has_target:
-        target = percent_text(context.study.precision)
-        yield FlagKind.NOT_FINISHED, f"The budget ended before every cell reached its target precision of ±{target}."
+        epochs, target = context.analysis.epochs_used, percent_text(context.study.precision)
+        what = f"every cell reached its target precision of ±{target}"
+        if epochs < EPOCHS_MIN:
+            what = f"the fewest restarts that a verdict takes were complete: {epochs} of {EPOCHS_MIN}"
+        yield FlagKind.NOT_FINISHED, f"The budget ended before {what}."
 
 
 def _circumstances(context: Context) -> Iterator[tuple[str, str]]:
