@@ -17,7 +17,7 @@ class Step(NamedTuple):
     """How one table is read, in join order."""
 
     part: str | None
-    """Of the statement, such as `derived`; None: the server does not tell."""
+    """Which part of the statement, such as `derived`; None if unknown."""
     table: str
     access: str
     key: str
