@@ -96,9 +96,9 @@ def key_parts_of(document: object) -> dict[tuple[str, str], int]:
     return found
 
 
-# ---- the hypergraph optimizer, from MySQL 9.7 on ---------------------------------------------------------------------
+# ---- the hypergraph optimizer ----------------------------------------------------------------------------------------
 
-# By `index_access_type`; others are shown in its own words.
+# By `index_access_type`; other kinds are shown in the server's words.
 _ACCESS = {"index_lookup": "ref", "index_range_scan": "range", "index_scan": "index"}
 
 
