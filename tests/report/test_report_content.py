@@ -148,7 +148,7 @@ def test_an_untrusted_report_says_so_first(tmp_path):
     [
         (3, Stop.ABORTED, "stopped by hand"),
         (3, Stop.RUNNING, "goes on or was cut short"),
-        (5, Stop.BUDGET, "The budget ended before the fewest restarts that a verdict takes were complete: 5 of 6."),
+        (5, Stop.BUDGET, "The budget ended after 5 of the 6 restarts that a verdict takes."),
         (6, Stop.BUDGET, "The budget ended before every cell reached its target precision of ±1%."),
         (3, Stop.EXTENDED, "went on after an answer was in sight"),
     ],

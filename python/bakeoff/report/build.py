@@ -194,10 +194,10 @@ def _ending(context: Context) -> Iterator[tuple[str, str]]:
         yield FlagKind.NOT_FINISHED, f"{why}, so only what the anytime-valid interval shows is claimed."
     if stopped in (Stop.BUDGET, Stop.EXTENDED) and context.study.has_target:
         epochs, target = context.analysis.epochs_used, percent_text(context.study.precision)
-        what = f"every cell reached its target precision of ±{target}"
+        when = f"before every cell reached its target precision of ±{target}"
         if epochs < EPOCHS_MIN:
-            what = f"the fewest restarts that a verdict takes were complete: {epochs} of {EPOCHS_MIN}"
-        yield FlagKind.NOT_FINISHED, f"The budget ended before {what}."
+            when = f"after {epochs} of the {EPOCHS_MIN} restarts that a verdict takes"
+        yield FlagKind.NOT_FINISHED, f"The budget ended {when}."
 
 
 def _circumstances(context: Context) -> Iterator[tuple[str, str]]:
