@@ -165,6 +165,15 @@ def test_a_run_without_a_target_does_not_run_out_of_time(tmp_path):
     assert "NOT FINISHED" not in [status.word for status in view.statuses]
 
 
+def test_an_appeal_is_not_part_of_a_version(tmp_path):
+    """MariaDB 11.8 has one in its `version_comment`."""
+    study = one_cell()
+    server = parse_server("mysql:8.0,version_comment=from Debian -- Please help")
+    arms = (study.arms[0], study.arms[1].model_copy(update={"server": server}), *study.arms[2:])
+    view = view_of(tmp_path, study.model_copy(update={"arms": arms}), epochs=2)
+    assert view.arms[1].version == "8.0.15 from Debian"
+
+
 def test_an_injected_slowdown_is_never_hidden(tmp_path):
     study = one_cell()
     arms = (study.arms[0], study.arms[1].model_copy(update={"slowdown_percent": 10.0}), study.arms[2])
