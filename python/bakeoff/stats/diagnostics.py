@@ -136,21 +136,21 @@ def _best_split(values: NDArray[np.float64]) -> tuple[int, float]:
 
 _WARM_MOVE = 0.015  # log ratio
 _WARM_BLOCKS = 4  # fewest in a window
-_WARM_WINDOWS_S = (0.5, 1.0, 2.0)
+_WARM_WINDOWS = (1 / 6, 1 / 3, 2 / 3)  # of the planned warm-up: 0.5, 1 and 2 s of 3 s
 
 
 def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
     """Whether a warm-up may end: early once the ratios of the arms have stopped moving, late while they still move.
 
     Before `planned_s`, every arm's log ratio to the first, plus two standard errors, must have moved by less than
-    1.5% between the last two seconds. Later the warm-up continues while an arm has moved by more than that plus two
-    standard errors between the last two windows of 0.5, 1 or 2 s.
+    1.5% between the last two thirds of it. Later the warm-up continues while an arm has moved by more than that plus
+    two standard errors between the last two windows of a sixth, a third or two thirds of `planned_s`.
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
     if end_s < planned_s:
-        move = _largest_move(slices, end_s, 1.0, errors=2)
+        move = _largest_move(slices, end_s, planned_s / 3, errors=2)
         return move is not None and move < _WARM_MOVE
-    moves = [_largest_move(slices, end_s, window_s, errors=-2) for window_s in _WARM_WINDOWS_S]
+    moves = [_largest_move(slices, end_s, planned_s * share, errors=-2) for share in _WARM_WINDOWS]
     return all(move is None or move < _WARM_MOVE for move in moves)
 
 
