@@ -38,7 +38,11 @@ PAIR = (SERVER, SERVER)
         ((*PAIR, "--name", "a b"), "--name: 'a b' is not a name"),
         ((*PAIR, "--name", "x-->"), "--name: 'x-->' is not a name"),
         ((*PAIR, "--junit", "nowhere/gate.xml"), "--junit: nowhere/gate.xml cannot be written."),
-        ((*PAIR, "--history", "nowhere/h.db"), "--history: nowhere/h.db cannot be written."),
+        pytest.param(
+            (*PAIR, "--history", "nowhere/h.db"),
+            "--history: nowhere/h.db cannot be written.",
+            marks=pytest.mark.needs("history"),
+        ),
         ((*PAIR, "--budget", "10s"), "a budget of 10 s is too small for a verdict"),
         ((*PAIR, "-w", "nonsense"), "nonsense"),
         (("path:nowhere", SERVER), "does not exist"),

