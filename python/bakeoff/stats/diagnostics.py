@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from statistics import fmean, variance
+from statistics import NormalDist, fmean, variance
 from typing import Any
 
 import numpy as np
@@ -142,19 +142,20 @@ _WARM_WINDOWS = (1 / 6, 1 / 3, 2 / 3)  # of the planned warm-up: 0.5, 1 and 2 s 
 def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
     """Whether a warm-up may end: early once the ratios of the arms have stopped moving, late while they still move.
 
-    Before `planned_s`, every arm's log ratio to the first, plus two standard errors, must have moved by less than
-    1.5% between the last two thirds of it. Later the warm-up continues while an arm has moved by more than that plus
-    two standard errors between the last two windows of a sixth, a third or two thirds of `planned_s`.
+    Before `planned_s`, every arm's log ratio to the first must have moved by less than 1.5% between the last two
+    thirds of it. Later the warm-up continues while an arm has moved by more than that between the last two windows of
+    a sixth, a third or two thirds of `planned_s`. Either must be shown at 95%, over all arms (Bonferroni).
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
     if end_s < planned_s:
-        move = _largest_move(slices, end_s, planned_s / 3, errors=2)
+        move = _largest_move(slices, end_s, planned_s / 3, side=1)
         return move is not None and move < _WARM_MOVE
-    moves = [_largest_move(slices, end_s, planned_s * share, errors=-2) for share in _WARM_WINDOWS]
+    moves = [_largest_move(slices, end_s, planned_s * share, side=-1) for share in _WARM_WINDOWS]
     return all(move is None or move < _WARM_MOVE for move in moves)
 
 
-def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: float, *, errors: float) -> float | None:
+def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: float, *, side: int) -> float | None:
+    """Return the upper (`side` 1) or lower (-1) 95% bound of the largest move of an arm, None if too few blocks."""
     begin_s, middle_s = end_s - 2 * window_s, end_s - window_s
     if begin_s < 0:
         return None
@@ -162,6 +163,7 @@ def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: f
     now = _contrasts(each for each in slices if each["start_ns"] / 1e9 >= middle_s)
     if not now or before.keys() != now.keys() or min(map(len, [*before.values(), *now.values()])) < _WARM_BLOCKS:
         return None
+    errors = side * NormalDist().inv_cdf(1 - 0.025 / len(now))
     moves = []
     for arm in now:
         error = math.sqrt(math.fsum(variance(values) / len(values) for values in (before[arm], now[arm])))
