@@ -186,5 +186,6 @@ def test_an_empty_record_says_so(tmp_path):
     assert main(["check"], tmp_path) == 0
 
 
+@pytest.mark.needs("tpcc")
 def test_the_record_in_docs_is_current():
     assert main(["check"], RECORD) == 0
