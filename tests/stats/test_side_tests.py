@@ -148,7 +148,7 @@ def warm_up(*, seconds, ratio=lambda at_s: 1.0, level=lambda at_s: 1.0, noise=0.
 
 
 def ends_at_s(planned_s=5, **more):
-    """When a warm-up ends that is planned for five seconds."""
+    """Return when the warm-up ends."""
     slices = warm_up(seconds=40, **more)
     return next(n for n in range(len(slices)) if is_warm(slices[:n], planned_s=planned_s)) * 0.02
 
@@ -169,7 +169,7 @@ def test_a_warm_up_goes_on_while_the_arms_are_seen_to_move():
 
 
 def test_a_longer_warm_up_outlasts_a_slow_change():
-    """Servers build the adaptive hash index for half a minute, while their ratio moves by less than 1 % a second."""
+    """A ratio that moves by 0.8 % a second hardly differs between one second and the next."""
 
     def slow(at_s):
         return min(1.0, 0.9 + 0.008 * at_s)
