@@ -1,4 +1,4 @@
-"""Find in what setups differ: their servers' settings, tables and machines."""
+"""Find how setups differ: their servers' settings, tables and machines."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

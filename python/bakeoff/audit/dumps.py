@@ -50,7 +50,7 @@ def named_values(text: str) -> dict[str, str]:
 
 
 def _rows(text: str) -> list[tuple[str, str]]:
-    """Read lines with tabs, among which may be others, or CSV."""
+    """Read tab-separated lines, skipping all others, or CSV."""
     pairs = re.findall(rf"^({_NAME})\t([^\t\n]*)$", text, re.MULTILINE)
     mark = re.match(rf'"?{_NAME}"?([,;])', text.lstrip())
     rows = [row for row in csv.reader(text.splitlines(), delimiter=mark[1]) if row] if mark and not pairs else []

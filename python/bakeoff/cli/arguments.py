@@ -137,7 +137,7 @@ class DataOptions(Frozen):
     ] = "disabled"
 
     def settings(self) -> dict[str, str]:
-        """The settings of a study file that say the same."""
+        """Return the equivalent settings of a study file."""
         names = {"engine": "engine", "table_options": "table_options", "ps_mode": "prepare_mode"}
         found = {names.get(name, name): value for name, value in self.given().items() if name != "data"}
         return found | ({"charset": DEFAULT} if self.charset == "server" else {})

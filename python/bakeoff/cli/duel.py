@@ -90,7 +90,7 @@ def duel(
 
 
 def study_of(database: str, sizes: Sizes, conditions: Conditions, **fields: Any) -> Study:  # noqa: ANN401
-    """Make a study of what was typed; `database` is that of the data, unless another one was typed."""
+    """Make a study from the command line; `database` is the data's, unless the user named another."""
     typed = sizes.given() | ({"database": database} if database else {}) | conditions.given()
     return Study(**typed | {"has_target": "precision" in typed, "seed": conditions.seed} | fields)
 

@@ -84,7 +84,7 @@ def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
 
 
 def _short_run(before: int, run: dict[str, Any]) -> dict[str, Any]:
-    """Leave its name out, which has no room; `latest-1` names it as well (`bakeoff report latest-1`)."""
+    """Leave out its name for lack of room; `latest-1` stands for it (`bakeoff report latest-1`)."""
     started = datetime.fromisoformat(run["started"]) if run["started"] else None
     return {
         "run": f"latest-{before}" if before else "latest",

@@ -62,7 +62,7 @@ def command(
 
 
 def _arguments(parameters: dict[str, tuple[Any, Any]], values: dict[str, Any]) -> dict[str, Any]:
-    """What a function is called with: only what was typed, so that models know it from their defaults."""
+    """Return a function's arguments: only what was typed, so that models can tell it from their defaults."""
     source = click.get_current_context().get_parameter_source
     typed = {name: value for name, value in values.items() if source(name) is ParameterSource.COMMANDLINE}
     arguments: dict[str, Any] = {}
@@ -195,7 +195,7 @@ def _range(limits: list[Any]) -> tuple[int | None, int | None]:
 
 
 def _help(each: _Field) -> str:
-    """The sentence, then what it is by default and between which numbers it lies."""
+    """Return the sentence with the default and the range added."""
     option, extras = each.option, []
     if default := option.default or _shown(each.default):
         extras.append(f"default: {default}")

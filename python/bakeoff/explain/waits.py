@@ -59,7 +59,7 @@ class WaitDifference(Paired):
 
     @property
     def grows(self) -> bool:
-        """Whether it is longer by the tested value: one epoch can turn the sign of the difference."""
+        """Whether it grew by the tested value; one epoch can reverse the sign of the difference."""
         return (self.ratio or self.difference).mean > 0
 
 

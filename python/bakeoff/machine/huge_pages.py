@@ -1,4 +1,4 @@
-"""Transparent huge pages by server: the kernel's mode is that of the machine, and a process can be kept below it.
+"""Transparent huge pages by server: the kernel's mode holds for the machine, and a process can only be kept below it.
 
 So the machine gets the highest mode that any arm asks for, and the processes of the other arms are restricted by
 PR_SET_THP_DISABLE. Arms with different modes can share the machine, and are measured side by side.

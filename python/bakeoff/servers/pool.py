@@ -137,7 +137,7 @@ class ServerPool:
         return instance
 
     def prepare(self, machines: Iterable[Machine]) -> None:
-        """Set what holds for the whole machine, before the first server that needs it; it is restored at the end."""
+        """Change settings of the whole machine, before the first server that needs them; the end restores them."""
         self._huge_pages = raise_machine((each.thp for each in machines), self._undo)
 
     def _folder_on(self, data_dir: str) -> Path:

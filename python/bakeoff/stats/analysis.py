@@ -1,4 +1,4 @@
-"""Analyse a run: from its epochs to everything that its report shows."""
+"""Analyse a run: turn its epochs into everything that its report shows."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

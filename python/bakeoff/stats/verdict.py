@@ -1,4 +1,4 @@
-"""From the epochs of each comparison to its verdict: interval, words, sentence and flags (docs/reference/method.md)."""
+"""Turn the epochs of each comparison into its verdict: interval, words, sentence and flags (docs/reference/method.md)."""
 
 import math
 from collections import Counter
@@ -43,7 +43,7 @@ class AnalysisContext:
 
     @property
     def unsettled(self) -> Stop:
-        """How a comparison ended that no rule has stopped."""
+        """Return how a comparison ended if no rule has stopped it."""
         return self.ended if self.ended.anytime_only else Stop.BUDGET
 
     def claim_interval(self, found: iv.Moments, stop: Stop) -> Interval:
@@ -280,7 +280,7 @@ def disagree(values: Sequence[float], trimmed: Sequence[float], measured_by: Seq
 
 @dataclass(frozen=True)
 class Case:
-    """What the words of a verdict follow from; log ratios."""
+    """What decides the words of a verdict; log ratios."""
 
     contender: str
     baseline: str
