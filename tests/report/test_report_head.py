@@ -254,7 +254,7 @@ def test_the_lead_never_cites_a_vague_ratio(tmp_path):
 def test_no_difference_is_called_the_largest_if_each_may_be_chance(tmp_path):
     summary = " ".join(with_ratios(tmp_path, (1.1, 0.8, 1.4), (1.0, 0.92, 1.08), (1.01, 0.9, 1.12)).summary)
     assert "The largest" not in summary
-    assert re.search(r"The narrowest interval is that of .* 2 threads: −8% to \+8%\.", summary)
+    assert re.search(r"The narrowest interval: .* 2 threads, −8% to \+8%\.", summary)
 
 
 @pytest.mark.parametrize(

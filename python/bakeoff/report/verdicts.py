@@ -134,12 +134,12 @@ def _largest(context: Context) -> str:
     if not clear:
         return ""
     chosen = max(clear, key=_sure_size) if claimed else min(clear, key=_half_width)
-    where = f"is that of {context.labels[chosen.contender]} in {context.cell_title(chosen.cell)}"
+    where = f"{context.labels[chosen.contender]} in {context.cell_title(chosen.cell)}"
     if claimed:
-        return f"The largest difference {where}: {_change(chosen.estimate)}."
+        return f"The largest difference: {where}, {_change(chosen.estimate)}."
     # Every difference may be chance, so none is called the largest.
     within = numbers.change_interval(chosen.estimate.interval)
-    return f"The narrowest interval {where}: {within}." if within else ""
+    return f"The narrowest interval: {where}, {within}." if within else ""
 
 
 def _half_width(comparison: Comparison) -> float:
