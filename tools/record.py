@@ -34,11 +34,14 @@ RUN = "run.json"  # what a report says and only the run directory knows
 _HEAD = """\
 # The record
 
-What others published about MySQL and MariaDB, measured again with bakeoff. Each page has the claims, the
-measured ratios with their intervals, and the command. A judgement holds for the machine that its page names.
-The pages follow from the data files beside them: `make record` writes them, `make record-check` compares.
-In runs before 23:50 UTC on 30 November 2026 the adaptive hash index is each version's default unless the page
-says otherwise; in later ones it is off ([why](../explanation/decisions/measuring.md)).
+What others published about MySQL and MariaDB, measured again with bakeoff. Each page has the
+claims, the measured ratios with their intervals, and the command. A judgement holds for the machine
+that its page names.
+
+The pages follow from the data files beside them: `make record` writes them, `make record-check`
+compares. In runs before 23:50 UTC on 30 November 2026 the adaptive hash index is each version's
+default unless the page says otherwise; in later ones it is off
+([why](../explanation/decisions/measuring.md)).
 
 """
 
