@@ -36,22 +36,24 @@ directory.checkout_commit = functools.cache(directory.checkout_commit)
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
 # Tests of how long something takes on an idle machine. They run before all others, and beside none.
-ALONE = {"replay/test_claims.py", "servers/test_placement.py"}
-# Tests that measure, pin threads to CPUs, or share one duel. Two tests run at a time, but never two of these.
+ALONE = {"replay/test_claims.py", "report/test_report_size.py", "servers/test_placement.py"}
+# Tests that measure, pin threads to CPUs, share one duel, or keep both CPUs busy. Two tests run at a time, but never
+# two of these.
 MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_replaying.py", "run/test_budget.py",
     "run/test_counters.py", "run/test_duel.py", "run/test_every_duel.py", "explain/test_causes.py",
     "explain/test_explaining.py", "explain/test_named_causes.py", "sysbench/test_idle.py", "test_crates.py",
-    "validation/test_causes.py", "validation/test_duels.py", "validation/test_fake_checks.py",
+    "test_every_feature.py", "validation/test_causes.py", "validation/test_duels.py", "validation/test_fake_checks.py",
     "validation/test_replay.py",
 }  # fmt: skip
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.
 LONG = (
-    "cli/test_bad_input.py", "cluster/test_clusters.py", "client/test_hosts.py", "replay/test_examples.py",
-    "search/test_bisection.py", "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py",
-    "servers/test_running.py", "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py",
-    "studies/test_resume.py", "first_hour/test_walk.py",
+    "studies/test_shipped_studies.py", "servers/test_every_server.py", "audit/test_pairs.py", "cli/test_bad_input.py",
+    "cluster/test_clusters.py", "client/test_hosts.py", "replay/test_examples.py", "search/test_bisection.py", "tpcc",
+    "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py", "servers/test_running.py",
+    "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py", "studies/test_resume.py",
+    "first_hour/test_walk.py",
 )  # fmt: skip
 # Folders whose files share a server and its data.
 TOGETHER = {"tpcc"}

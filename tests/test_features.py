@@ -19,11 +19,6 @@ QUICK = (
     "gate/test_gate_question.py",
     "search/test_first_slow_build.py",
 )
-# Tests of whole programs, of the repository, and of this.
-LEFT_OUT = (
-    "bench", "first_hour", "sysbench", "validation", "test_architecture.py", "test_crates.py", "test_features.py",
-    "test_wheel.py",
-)  # fmt: skip
 IMPORT_ALL = """
 import importlib, pkgutil, bakeoff
 found = [each.name for each in pkgutil.walk_packages(bakeoff.__path__, "bakeoff.")]
@@ -81,14 +76,6 @@ def test_without_a_feature_the_rest_imports_and_passes_a_few_tests(feature, tmp_
     assert f"  {feature} " not in ran.stdout
     quick = [f"tests/{name}" for name in QUICK if (tree / "tests" / name).exists()]
     require_passes(tree, *quick, tests_min=50)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("feature", NAMES)
-def test_without_a_feature_all_other_tests_pass(feature, tmp_path):
-    tree = tree_without(feature, tmp_path)
-    require_passes(tree, "-n", "2", "tests", *(f"--ignore=tests/{name}" for name in LEFT_OUT), tests_min=1500)
 
 
 def test_an_import_of_a_deleted_feature_is_found(tmp_path):

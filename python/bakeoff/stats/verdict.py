@@ -1,4 +1,4 @@
-"""Turn the epochs of each comparison into its verdict: interval, words, sentence and flags (docs/reference/method.md)."""
+"""Turn the epochs of a comparison into its verdict: interval, words, sentence and flags (docs/reference/method.md)."""
 
 import math
 from collections import Counter
