@@ -30,12 +30,12 @@ from bakeoff.stats.model import Analysis
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
-# Asks git three times, for every run directory that a test makes.
+# It asks git three times. Once is enough for all run directories that tests make.
 directory.checkout_commit = functools.cache(directory.checkout_commit)
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
-# Tests of how long something takes on an idle machine. They run before all others, and beside none.
+# Tests of how long something takes on an idle machine. They run first, one at a time.
 ALONE = {"replay/test_claims.py", "report/test_report_size.py", "servers/test_placement.py"}
 # Tests that measure, pin threads to CPUs, share one duel, or keep both CPUs busy. Two tests run at a time, but never
 # two of these.
@@ -65,9 +65,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 class OneFileAtATime(LoadScopeScheduling):
-    """Shares out tests by files, and those of `ALONE` and of `MEASURING` as if they were one file each.
+    """Distributes tests by file, treating all of `ALONE` as one file, and all of `MEASURING` as another.
 
-    While those of `ALONE` last one worker runs, then two until what measures has ended; the others rest. After it
+    One worker runs the tests of `ALONE`, then two until those of `MEASURING` have ended; the others rest. After that
     all keep two CPUs busy, since tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`)
     have no effect with pytest 9.2.
     """
@@ -77,7 +77,7 @@ class OneFileAtATime(LoadScopeScheduling):
         return "alone" if scope in ALONE else "measuring" if scope in MEASURING else scope
 
     def _workers(self):
-        """How many may run now."""
+        """Return how many workers may run now."""
         units = [self.workqueue, *self.assigned_work.values()]
         left = {scope for unit in units for scope, tests in unit.items() if not all(tests.values())}
         return 1 if "alone" in left else 2 if "measuring" in left else len(self.nodes)
@@ -90,20 +90,20 @@ class OneFileAtATime(LoadScopeScheduling):
         before = self._workers()
         super().mark_test_complete(node, item_index, duration)
         if self._workers() > before:
-            # As when it begins: a worker waits until it has a second test before it runs its first.
+            # Twice, as at the start: a worker does not run its first test until it has a second.
             for other in self.nodes * 2:
                 self._reschedule(other)
 
 
 def scope_of(nodeid):
-    """The file of a test, or its folder where one worker runs all files of that."""
+    """Return the file of a test, or its folder if one worker runs all files of that folder."""
     file = nodeid.partition("::")[0].removeprefix("tests/")
     folder = file.partition("/")[0]
     return folder if folder in TOGETHER else file
 
 
 def pytest_collection_modifyitems(items):
-    """First what runs alone, then what measures, then what starts no server, then the other files, long ones first."""
+    """Order tests: alone, measuring, without a server, then all others, with the longest files first."""
     with_server = {scope_of(item.nodeid) for item in items if item.get_closest_marker("server")}
 
     def turn(item):
@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Let garbage collections pass over the modules and the thousands of tests, which stay."""
+    """Keep garbage collection from scanning the modules and the thousands of tests, which stay."""
     gc.freeze()
 
 
@@ -146,7 +146,7 @@ def is_installed(command):
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left: its exit code and what it said."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -162,12 +162,12 @@ class Ran:
 
 @pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.slow)])
 def of_runs(request):
-    """`of_runs(400)`: how many runs a simulation makes here: a third of these, in the slow tests all of them."""
+    """`of_runs(400)`: number of runs of a simulation: a third of these, or all of them in slow tests."""
     return lambda runs: runs if request.param == "all" else runs // 3
 
 
 def wait_for(condition, limit_s=60, what="a condition"):
-    """What the condition gives, once that is true."""
+    """Wait until the condition is true; returns its value."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
         if found := condition():
@@ -214,7 +214,7 @@ class Shell:
         return self.finish(self.start(*arguments, **env), limit_s=limit_s)
 
     def finish(self, process: subprocess.Popen[str], *, limit_s: float = 240) -> Ran:
-        """Wait for its end; no traceback may be seen, and nothing may be left but a load that it says it keeps."""
+        """Wait for its end. Fails if there is a traceback, or if anything is left but a load that it says it keeps."""
         try:
             out, err = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
@@ -246,7 +246,7 @@ class Shell:
 
 
 def make_shell_folder() -> Path:
-    """A new folder; not pytest's tmp_path, which the account that servers run as may not enter."""
+    """Make a folder that the servers' account may enter, unlike pytest's tmp_path."""
     folder = Path(tempfile.mkdtemp(prefix="bakeoff-test-"))
     folder.chmod(0o755)
     return folder
@@ -261,7 +261,7 @@ def shell():
 
 @pytest.fixture
 def inside(shell, monkeypatch, capfd):
-    """`inside(*arguments)`: the command inside this process, which saves the second that the imports take.
+    """`inside(*arguments)`: run the command inside this process, which saves a second of imports.
 
     For commands that start no server; `shell.run` does the same in a separate process.
     """
@@ -309,14 +309,14 @@ def slowed_duel():
 
 @pytest.fixture(scope="session")
 def sandbox():
-    """A MySQL 8.0.15 that runs for the whole session, as one that somebody else started."""
+    """A MySQL 8.0.15 that runs for the whole session, as if somebody else had started it."""
     with servers.sandbox(parse_server("mysql:8.0.15")) as box:
         yield {"socket": str(box.instance.socket_path), "port": box.instance.port, "pid": box.instance.pid}
 
 
 @pytest.fixture(scope="session")
 def fakeserver_binary():
-    """The fake server as it is in the tree."""
+    """Build the fake server from the tree; returns its path."""
     root = (Path(__file__).parents[1] / "crates").resolve().parent
     built = ["cargo", "build", "--quiet", "-p", "bakeoff-fakeserver"]
     subprocess.run(built, cwd=root, check=True)

@@ -1,4 +1,4 @@
-"""engine.py against a scripted engine: the contract's faults, without a server."""
+"""engine.py against a scripted engine that breaks the contract, without a server."""
 
 import sys
 import threading
@@ -92,7 +92,7 @@ def test_an_engine_that_dies_is_an_error_with_its_last_words(scripted):
         engine.measure({"seconds": 1.0})
 
 
-def test_slices_that_are_drained_slowly_take_the_time_that_they_need(scripted, monkeypatch):
+def test_slowly_arriving_slices_do_not_time_out(scripted, monkeypatch):
     monkeypatch.setattr("bakeoff.engine._GRACE_S", 0.8)
     scripted(
         "import time",
@@ -103,14 +103,14 @@ def test_slices_that_are_drained_slowly_take_the_time_that_they_need(scripted, m
         assert len(engine.measure({"blocks": 1, "arms": ["A"], "slice_ns": 1_000_000}).slices) == 4
 
 
-def test_connections_that_a_script_ends_are_no_measurement(scripted):
+def test_a_script_that_ends_its_connections_is_an_error(scripted):
     scripted("say(type='done', id=id, seconds=1.6, blocks=1, cancelled=False, workers_stopped=2)")
     with Engine() as engine, pytest.raises(EngineError, match=r"event\(\) returned true on 2 connections") as caught:
         engine.measure({"blocks": 1, "arms": ["A"]})
     assert not discards_epoch(caught.value), "it would be the same in every epoch"
 
 
-def test_an_engine_that_falls_silent_is_ended(scripted, monkeypatch):
+def test_a_silent_engine_times_out(scripted, monkeypatch):
     monkeypatch.setattr("bakeoff.engine._GRACE_S", 0.3)
     scripted("slice(1)")
     with Engine() as engine, pytest.raises(EngineError, match="did not answer in time"):
@@ -123,13 +123,13 @@ def test_last_words_may_hold_any_byte(scripted):
         engine.measure({"seconds": 1.0})
 
 
-def test_reasons_may_hold_any_byte(scripted):
+def test_describe_errors_may_contain_any_bytes(scripted):
     scripted(prelude="#!{python}\nimport sys\nsys.stderr.buffer.write(b'caf\\xe9.lua')\nsys.exit(1)\n")
     with pytest.raises(SpecError, match="caf\ufffd"):
         describe_workloads()
 
 
-def test_a_script_that_does_not_end_loading_is_no_bug_of_bakeoff(scripted, monkeypatch):
+def test_a_script_that_never_finishes_loading_is_a_spec_error(scripted, monkeypatch):
     monkeypatch.setattr("bakeoff.engine._DESCRIBE_S", 0.3)
     scripted(prelude="#!{python}\nimport time\ntime.sleep(60)\n")
     with pytest.raises(SpecError, match=r"slow\.lua did not load within"):
@@ -156,7 +156,7 @@ def test_setting_stop_cancels_a_running_measure(scripted):
         ("print('{', flush=True)", "Invalid JSON"),
     ],
 )
-def test_an_answer_that_is_not_understood_is_one_clear_error(scripted, line, named):
+def test_a_malformed_answer_is_a_clear_error(scripted, line, named):
     scripted(line)
     with Engine() as engine, pytest.raises(EngineError, match=f"does not understand .*{named}"):
         engine.measure({"seconds": 1.0})

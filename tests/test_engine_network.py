@@ -30,7 +30,7 @@ def built_test():
 
 
 @pytest.mark.timeout(900)
-def test_logins_statements_results_and_failures_on_three_servers():
+def test_the_engines_client_passes_its_tests_on_three_servers():
     with ServerPool() as pool:
         environment = {}
         for name, text in SERVERS.items():

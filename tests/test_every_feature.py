@@ -1,4 +1,4 @@
-"""Any feature's folder can be deleted: all tests of functions but the feature's own still pass."""
+"""Any feature's folder can be deleted: all tests except the feature's own still pass."""
 
 import pytest
 

@@ -29,7 +29,7 @@ print(bakeoff.__path__[0], len(found))
 
 
 def tree_without(feature, folder):
-    """Copy the package and its tests, but for this feature's; the rest of the tree is linked."""
+    """Copy the package and its tests without this feature's, and link the rest of the tree."""
     for path in ROOT.iterdir():
         if path.name not in ("python", "tests", "target") and not path.name.startswith("."):
             (folder / path.name).symlink_to(path)

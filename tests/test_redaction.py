@@ -27,7 +27,7 @@ from bakeoff.redaction import Redactor, without_url_passwords
         ("see https://dev.mysql.com/doc", "see https://dev.mysql.com/doc"),
     ],
 )
-def test_passwords_are_known_by_their_form(text, clean):
+def test_passwords_are_recognised_by_their_form(text, clean):
     assert Redactor().free_text(text) == clean
 
 
@@ -37,7 +37,7 @@ def test_a_short_common_password_leaves_a_study_readable():
     assert redactor.free_text("denied (mysql), mysqld up") == "denied (***), mysqld up"
 
 
-def test_a_secret_is_struck_out_whole_though_a_form_finds_a_part_of_it():
+def test_a_whole_secret_is_redacted_even_if_a_form_matches_part_of_it():
     redactor = Redactor(["one,two three", "mysql"])
     assert redactor.field("--mysql-password=one,two three --threads=4") == "--mysql-password=*** --threads=4"
     assert redactor.free_text("mysql://root:ab@db/") == "***://root:***@db/"

@@ -11,7 +11,7 @@ from bakeoff.errors import SpecError
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), ("90s", 90), ("4m", 240), ("1h30m", 5400), ("250ms", 0.25), ("1.5h", 5400)]
 )
-def test_durations_as_people_write_them(text, seconds):
+def test_durations_are_read_as_people_write_them(text, seconds):
     assert units.parse_duration_s(text) == pytest.approx(seconds)
 
 
@@ -49,7 +49,7 @@ def test_a_latency_keeps_three_digits_whatever_the_unit(nanoseconds):
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (120, "2 min")])
-def test_durations_read_in_two_parts(seconds, text):
+def test_durations_are_formatted_in_at_most_two_units(seconds, text):
     assert units.format_duration(seconds) == text
 
 

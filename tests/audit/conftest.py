@@ -143,7 +143,7 @@ def dumps_of(pool, text):
 
 @pytest.fixture(scope="session")
 def dumps():
-    """`dumps(SERVER)`: its dumps, made when they are first asked for."""
+    """`dumps(SERVER)`: its dumps, made on first use."""
     made = {}
     with work_folder() as folder, ServerPool(folder) as pool:
 

@@ -1,4 +1,4 @@
-"""`bakeoff audit` on files: what it says, its exit codes, bad input, the study it writes."""
+"""`bakeoff audit` on files: its output and exit codes, bad input, the study it writes."""
 
 import gzip
 import json
@@ -137,7 +137,7 @@ def test_single_runs_have_no_interval_and_repeated_ones_do(inside, make):
     assert "One run a cell" not in repeated
 
 
-def test_other_threads_and_another_length_are_differences(inside, make):
+def test_different_threads_and_run_lengths_are_differences(inside, make):
     make("a", x__log=log(100, [100] * 60)), make("b", x__log=log(100, [100] * 90, threads=8))
     found = json.loads(inside("audit", "a", "b", "--format", "json").out)
     values = {each["setting"]: each["values"] for each in found["differences"]}
@@ -150,7 +150,7 @@ def test_hammerdb_logs_are_read(inside, make):
     assert "TPROC-C/2: b over a is 1.25×" in inside("audit", "a", "b").out
 
 
-def test_every_bad_file_is_one_line_and_is_not_used(inside, make, tmp_path):
+def test_every_bad_file_is_listed_in_one_line_and_ignored(inside, make, tmp_path):
     make("a"), make("b")
     folder = tmp_path / "b"
     folder.joinpath("binary.txt").write_bytes(b"\0\1\2" * 100)
@@ -190,7 +190,7 @@ def test_every_bad_file_is_one_line_and_is_not_used(inside, make, tmp_path):
         (["a", "mysql://root@127.0.0.1:1/"], "no server answers at 127.0.0.1:1"),
     ],
 )
-def test_bad_arguments_are_one_line(inside, make, tmp_path, arguments, said):
+def test_bad_arguments_are_a_one_line_error(inside, make, tmp_path, arguments, said):
     make("a"), make("b")
     tmp_path.joinpath("nothing").mkdir()
     tmp_path.joinpath("bad").mkdir()
@@ -217,7 +217,7 @@ def test_a_dump_of_another_version_in_a_folder_is_not_used(inside, make, tmp_pat
     assert "b: variables2.txt: a dump of version 5.7.22 beside one of 8.0.31" in out
 
 
-def test_what_a_cut_dump_lacks_is_unseen_and_no_difference(inside, make):
+def test_settings_missing_from_a_truncated_dump_are_not_differences(inside, make):
     make("a"), make("b", {"wait_timeout": None, "performance_schema": None})
     ran = inside("audit", "a", "b")
     assert ran.code == 0

@@ -60,14 +60,14 @@ def test_names_and_values_are_read_from_every_format(form):
         "mysql> ;\n+-+-+\n| Variable_name | Value |\n+-+-+\n| version | 8.0 |\n| Uptime  | 3 |\n+-+-+\n2 rows in set\n",
     ],
 )
-def test_other_ways_to_write_them(text):
+def test_variations_of_the_formats_are_read(text):
     assert named_values(text) == {"version": "8.0", "Uptime": "3"}
 
 
 @pytest.mark.parametrize(
     "text", ["a\tb\nc\td\n", "innodb_x\tACTIVE\tENGINE\n", "one, two\n", '{"a": {"b": 1}}', "x" * 1000]
 )
-def test_other_texts_are_no_dump(text):
+def test_other_texts_are_not_read_as_a_dump(text):
     assert named_values(text) == {}
 
 

@@ -20,7 +20,7 @@ DYNAMIC = (
 )  # fmt: skip
 PLANTED = (*DYNAMIC, "client charset", "restart 1", "restart 2")
 FORMAT = cycle(FORMATS)
-QUICK = ("mysql:5.7.22", "mysql:8.0.15")  # the other servers are those of `make test-slow`
+QUICK = ("mysql:5.7.22", "mysql:8.0.15")  # `make test-slow` tests the others
 
 
 def marks(*servers):
@@ -73,7 +73,7 @@ def test_stock_versions_differ_only_by_known_defaults_and_variables_that_one_lac
     assert [each for each in compare(pair, NOTHING, ["defaults"])[0] if each.counts and each.by_default] == []
 
 
-def test_a_server_with_redo_files_says_what_counts(start, tmp_path):
+def test_the_redo_size_of_a_server_with_log_files_is_their_total(start, tmp_path):
     options = {"innodb_log_file_size": "67108864", "innodb_log_files_in_group": "4"}
     server = start("mysql:8.0.31", "files", options=options)
     rows = {"variables": [*server.variables().items()], "status": [*server.status().items()]}

@@ -20,7 +20,7 @@ HASH = ("option.innodb_adaptive_hash_index", ("ON", "OFF"))
 
 
 def keep(folder, factors, rates):
-    """Keep study and analysis of a run over eight epochs, in which an arm's throughput is its rate."""
+    """Write study and analysis of an eight-epoch run in which throughput is proportional to an arm's rate."""
     names = arm_names(len(rates))
     study = Study(
         title="t",
@@ -58,7 +58,7 @@ def audited(inside, tmp_path, monkeypatch):
     return lambda form: inside("audit", "a", "b", "--format", form).out
 
 
-def test_a_size_is_that_of_the_record_with_its_cell_and_place(audited, tmp_path):
+def test_an_effect_size_comes_from_the_record_with_its_cell_and_place(audited, tmp_path):
     keep(tmp_path / "record" / "tls", [TLS], {("disabled",): 1.0, ("required",): 0.9})
     (found,) = json.loads(audited("json"))["differences"][0]["sizes"]
     assert (found["level"], found["over"], found["where"]) == ("required", "disabled", "tls")
@@ -69,7 +69,7 @@ def test_a_size_is_that_of_the_record_with_its_cell_and_place(audited, tmp_path)
     assert "One run a cell shows no difference below" in text
 
 
-def test_of_several_factors_the_main_effect_is_the_size(audited, tmp_path):
+def test_the_size_of_one_of_several_factors_is_its_main_effect(audited, tmp_path):
     rates = {
         (tls, ahi): (0.9 if tls == "required" else 1) * (0.8 if ahi == "OFF" else 1)
         for tls in TLS[1]
@@ -82,7 +82,7 @@ def test_of_several_factors_the_main_effect_is_the_size(audited, tmp_path):
 
 
 @pytest.mark.parametrize("damage", [None, "study.json", "analysis.json"])
-def test_without_a_record_that_can_be_read_sizes_are_absent(audited, tmp_path, damage):
+def test_sizes_are_absent_without_a_readable_record(audited, tmp_path, damage):
     if damage:
         keep(tmp_path / "record" / "tls", [TLS], {("disabled",): 1.0, ("required",): 0.9})
         tmp_path.joinpath("record", "tls", damage).write_text("{}")

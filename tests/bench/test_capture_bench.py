@@ -25,8 +25,8 @@ def test_a_small_run_measures_and_records(tmp_path):
     assert ("below 100 MB/s" in ran.stderr) == (record["medians"]["capture"]["megabytes_per_s"] < 100)
 
 
-def test_every_program_is_tried_as_often_in_drawn_orders_and_medians_count(tmp_path):
-    """Run in a separate process: the module's neighbours have the names of other benchmarks' modules."""
+def test_programs_run_equally_often_in_random_order_and_report_medians(tmp_path):
+    """Run in a separate process, because other benchmarks have modules of the same names."""
     code = f"""
 import sys
 sys.path.insert(0, {str(BENCH)!r})

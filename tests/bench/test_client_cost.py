@@ -1,4 +1,4 @@
-"""The client-cost benchmark: its arithmetic, and a whole run against the fake server, whose law is known."""
+"""The client-cost benchmark: its arithmetic, and a whole run against a fake server of known latency."""
 
 import json
 import random
@@ -48,7 +48,7 @@ def test_a_round_is_a_permutation_and_its_reverse() -> None:
     assert len({tuple(estimate.order_of_round(["a", "b", "c"], random.Random(seed))) for seed in range(50)}) == 6
 
 
-def test_a_ratio_is_of_sums_within_a_round_and_t_over_rounds() -> None:
+def test_a_ratio_uses_sums_within_rounds_and_a_t_interval_over_rounds() -> None:
     rounds = [
         {"a": [window(200, 100), window(400, 100)], "b": [window(100, 100), window(100, 50)]},
         {"a": [window(210, 100), window(210, 100)], "b": [window(100, 100), window(100, 100)]},
@@ -111,7 +111,7 @@ def test_a_run_finds_the_known_latency_of_the_fake_server(binaries: Path, tmp_pa
     assert cpu["low"] < cpu["ratio"] < cpu["high"]
 
 
-def test_no_server_is_one_line(binaries: Path, tmp_path: Path) -> None:
+def test_a_missing_server_is_a_one_line_error(binaries: Path, tmp_path: Path) -> None:
     done = run_benchmark(binaries, tmp_path / "none.sock", tmp_path, "--clients=bareloop")
     assert done.returncode == 3
     assert done.stderr.startswith("client-cost: the server at ") and done.stderr.count("\n") == 1

@@ -28,7 +28,7 @@ def test_a_hundred_connections_cost_one_descriptor_and_less_than_a_megabyte_each
     assert found["events_sd"] < 2 * found["events_mean"]
 
 
-def test_what_a_slice_costs_is_found_by_number_of_connections(
+def test_slice_cost_is_measured_per_number_of_connections(
     monkeypatch: pytest.MonkeyPatch, fakeserver_binary: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BAKEOFF_FAKESERVER", str(fakeserver_binary))

@@ -12,7 +12,7 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 
 @pytest.fixture
 def loading(monkeypatch):
-    """The benchmark's modules; their names are those of other benchmarks too."""
+    """Import the benchmark's modules, whose names other benchmarks use too."""
     before = set(sys.modules)
     for folder in ("client-cost", "tpcc", "loading"):
         monkeypatch.syspath_prepend(str(BENCH / folder))
@@ -44,7 +44,7 @@ def test_files_hold_every_row_once_in_runs_of_the_primary_key(loading, tmp_path,
         assert [number for first, last in found for number in range(first, last + 1)] == list(range(1, 101))
 
 
-def test_a_ratio_is_of_rates(loading):
+def test_speed_up_is_a_ratio_of_rates(loading):
     loaded = loading.shape.Loaded
     rounds = [{"sysbench": loaded(s, 1.0, 1), "bakeoff": loaded(s / 4, 1.0, 1)} for s in (8.0, 10.0, 9.0)]
     assert loading.run.speed_up(rounds, "bakeoff", "sysbench").ratio == pytest.approx(4.0)

@@ -39,7 +39,7 @@ def result(name: str, value: float) -> Result:
 
 
 class SimulatedBench:
-    """In the place of RealBench: A and B are equal, C has the injected slowdown, D costs 12 %."""
+    """Replaces RealBench: A and B are equal, C has the injected slowdown, and D is 12 % slower."""
 
     def __init__(self, restart_sd: float) -> None:
         self.noise = Noise(restart_sd=restart_sd, wander_sd=0.0, slice_sd=0.002)
@@ -70,7 +70,7 @@ class SimulatedBench:
         (writes.freeze, "The truth is held by no freeze and freeze. With freezing"),
     ],
 )
-def test_intervals_as_wide_as_the_effect_conclude_nothing(experiment: Any, calm: str) -> None:
+def test_intervals_as_wide_as_the_effect_are_inconclusive(experiment: Any, calm: str) -> None:
     assert experiment(SimulatedBench(0.001)).says.startswith(calm)
     says = experiment(SimulatedBench(0.05)).says
     assert "Too wide to tell (" in says and "half the effect would do as well." in says
@@ -97,7 +97,7 @@ def test_the_newest_of_each_is_shown_with_its_machine(results: Path) -> None:
     assert "mysql:8.0.15, 20" in shown
 
 
-def test_the_page_keeps_what_stands_around_the_markers(tmp_path: Path) -> None:
+def test_text_around_the_markers_is_kept(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
     table.replace_between_markers(page, "new\n")
@@ -121,12 +121,12 @@ def test_the_page_has_what_report_would_write(tmp_path: Path) -> None:
     assert page.read_text("utf-8") == table.PAGE.read_text("utf-8")
 
 
-def test_the_least_length_of_a_slice_is_that_of_the_product() -> None:
+def test_the_minimum_slice_length_is_the_products_own() -> None:
     says = machine.switching(SimulatedBench(0.001)).says
     assert f"at least {LATENCIES_MIN} mean latencies a slice" in says
 
 
-def test_cpus_of_their_own_take_turns_with_shared_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_separate_and_shared_client_cpus_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "usable_cpus", lambda: (0, 1, 2, 3))
     monkeypatch.setattr(machine, "WORKLOADS", {0: "oltp_point_select", 3: "oltp_read_write"})
     bench = SimulatedBench(0.001)
@@ -138,7 +138,7 @@ def test_cpus_of_their_own_take_turns_with_shared_ones(monkeypatch: pytest.Monke
 
 @pytest.fixture(scope="module")
 def nonsense() -> subprocess.CompletedProcess[str]:
-    """What an unknown experiment gives."""
+    """The output of run.py for an unknown experiment."""
     asked = [sys.executable, str(ROOT / "bench" / "method" / "run.py"), "nonsense"]
     return subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
 
@@ -148,7 +148,7 @@ def test_an_unknown_experiment_is_named(nonsense: subprocess.CompletedProcess[st
     assert "nonsense" in nonsense.stderr
 
 
-def test_docs_name_experiments_that_there_are(nonsense: subprocess.CompletedProcess[str]) -> None:
+def test_docs_name_only_existing_experiments(nonsense: subprocess.CompletedProcess[str]) -> None:
     choices = set(re.findall(r"[a-z-]+", nonsense.stderr.partition("choose from")[2]))
     pages = [ROOT / "bench" / "README.md", *(ROOT / "docs").rglob("*.md")]
     named = {name for page in pages for name in re.findall(r"bench/method/run\.py ([a-z-]+)", page.read_text("utf-8"))}

@@ -1,4 +1,4 @@
-"""bench/replay/claims.py: what it keeps after each replay; the replays themselves take servers and half an hour."""
+"""bench/replay/claims.py: what it records after each replay. Real replays need servers and half an hour."""
 
 import importlib.util
 import json

@@ -9,7 +9,7 @@ from pathlib import Path
 CLOCK = Path(__file__).parents[2] / "bench" / "replay" / "clock.py"
 
 
-def test_a_second_by_the_clock_is_judged_and_kept(tmp_path, fakeserver_binary):
+def test_a_one_second_replay_is_judged_and_recorded(tmp_path, fakeserver_binary):
     command = [sys.executable, CLOCK, "1", "--results", tmp_path / "kept"]
     env = os.environ | {"BAKEOFF_FAKESERVER": str(fakeserver_binary)}
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)

@@ -1,4 +1,4 @@
-"""Every benchmark starts as bench/README.md writes it: what it imports is there."""
+"""Every benchmark starts as described in bench/README.md, with all its imports available."""
 
 import subprocess
 import sys

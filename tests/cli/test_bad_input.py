@@ -180,7 +180,7 @@ def test_the_exit_code_reaches_the_shell(shell):
         (["duel", "--budgte", "5m"], 2),
     ],
 )
-def test_a_reader_that_goes_away_does_not_change_the_exit_code(shell, arguments, code):
+def test_a_closed_output_pipe_does_not_change_the_exit_code(shell, arguments, code):
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -193,7 +193,7 @@ def test_a_reader_that_goes_away_does_not_change_the_exit_code(shell, arguments,
     assert (gone.returncode, heard.returncode, heard.stderr == b"") == (code, code, code == 0)
 
 
-def test_a_full_disk_and_closed_streams_are_one_line_or_none(shell):
+def test_a_full_disk_is_a_one_line_error_and_closed_streams_are_ignored(shell):
     def typed(command):
         ran = subprocess.run(
             ["sh", "-c", f'"$@" {command}', "sh", *shell.command, "list", "workloads"],
@@ -205,14 +205,14 @@ def test_a_full_disk_and_closed_streams_are_one_line_or_none(shell):
     assert typed(">&-") == typed("2>&-") == (0, "")
 
 
-def test_a_terminal_without_our_characters_is_shown_their_codes(tmp_path):
+def test_characters_that_a_terminal_cannot_show_are_escaped(tmp_path):
     with (tmp_path / "terminal").open("w", encoding="ascii") as terminal:
         print("→ größe", file=start._without_broken_pipes(terminal), flush=True)
     assert (tmp_path / "terminal").read_bytes() == b"\\u2192 gr\\xf6\\xdfe\n"
 
 
 @pytest.mark.server
-def test_nothing_listens_at_a_url(shell, inside):
+def test_an_unreachable_url_is_an_error(shell, inside):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -313,7 +313,7 @@ def test_ctrl_c_before_the_first_epoch_leaves_nothing(shell):
 
 
 @pytest.mark.server
-def test_ctrl_c_while_the_first_of_two_loads_ends_before_the_second(shell):
+def test_ctrl_c_during_the_first_load_prevents_the_second(shell):
     process = shell.start("duel", "mysql:8.0.15", "mysql:5.7.22", *SMALL, "--table-size", "1m", "--budget", "2m")
     wait_for(lambda: list(shell.folder.glob("cache/bakeoff/work/pool-*/*/data/sbtest/sbtest1.ibd")), limit_s=120)
     process.send_signal(signal.SIGINT)
@@ -324,7 +324,7 @@ def test_ctrl_c_while_the_first_of_two_loads_ends_before_the_second(shell):
 
 
 @pytest.mark.server
-def test_a_killed_engine_costs_an_epoch_and_ctrl_c_ends_with_the_interval_and_a_complete_run(shell):
+def test_a_killed_engine_discards_an_epoch_and_ctrl_c_still_writes_the_report(shell):
     process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--precision", "20%", "--budget", "100s")
 
     def engines():

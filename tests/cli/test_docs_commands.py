@@ -1,4 +1,4 @@
-"""The commands in README, the tutorial and the how-to pages exist, with the options that they are given."""
+"""The commands in README, the tutorial and the how-to pages exist, and so do their options."""
 
 import re
 import shlex
@@ -46,7 +46,7 @@ def test_every_kind_of_page_shows_commands():
 
 
 @pytest.mark.parametrize("page", COMMANDS)
-def test_the_commands_of_a_page_have_their_options(page):
+def test_documented_commands_use_only_existing_options(page):
     for words in COMMANDS[page]:
         if words[0] == "sysbench" or not is_installed(words[0]):  # the options of sysbench belong to the script
             continue

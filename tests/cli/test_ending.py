@@ -22,7 +22,7 @@ def number(request):
     signal.signal(request.param, before)
 
 
-def test_the_first_signal_ends_in_order_and_the_second_at_once(number):
+def test_the_first_signal_stops_gracefully_and_the_second_at_once(number):
     signal.signal(number, signal.SIG_DFL)
     stop = threading.Event()
     with ending_in_order(stop):
@@ -43,7 +43,7 @@ def test_what_nohup_ignores_stays_ignored(number):
 
 
 @pytest.mark.parametrize("after_s", [0.2, 0.5, 0.9])
-def test_ctrl_c_during_the_imports_ends_in_silence(after_s):
+def test_ctrl_c_during_imports_shows_no_traceback(after_s):
     command = subprocess.Popen([*COMMAND, "duel", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(after_s)
     command.send_signal(signal.SIGINT)
@@ -80,7 +80,7 @@ def fetching(shell):
 
 
 def has_ended(process):
-    """Also where nobody has asked yet how it ended."""
+    """True for zombies, too, whose exit status nobody has read yet."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -96,7 +96,7 @@ def test_a_signal_ends_a_download_as_ctrl_c_does(shell, fetching, number):
     assert list((shell.folder / "fresh/bakeoff/servers").iterdir()) == []
 
 
-def test_a_download_ends_with_a_command_that_is_killed(fetching):
+def test_a_download_ends_when_its_command_is_killed(fetching):
     command, client = fetching()
     command.kill()
     wait_for(lambda: has_ended(client), 10)
@@ -120,7 +120,7 @@ SLOW = "ALTER TABLE t ADD COLUMN v text AS (SHA2(REPEAT(a, 500000), 512)) VIRTUA
 
 
 @pytest.mark.server
-def test_ctrl_c_ends_a_statement_without_end_and_leaves_nothing(shell):
+def test_ctrl_c_ends_an_endless_statement_and_leaves_no_run(shell):
     (shell.folder / "own.lua").write_text(SCRIPT)
     rows = ",".join(f"({number})" for number in range(10_000, 30_000))
     made = f"CREATE TABLE t (a int PRIMARY KEY);\nINSERT INTO t VALUES {rows};\n"
@@ -134,7 +134,7 @@ def test_ctrl_c_ends_a_statement_without_end_and_leaves_nothing(shell):
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
-def test_the_version(inside, option):
+def test_version_options_print_the_version(inside, option):
     ran = inside(option)
     assert (ran.code, ran.out) == (0, f"bakeoff {bakeoff_version()}\n")
 

@@ -27,7 +27,7 @@ def every_command():
 
 
 @pytest.mark.parametrize("command", every_command(), ids=" ".join)
-def test_a_help_has_no_types_of_python_and_fits_a_terminal(inside, monkeypatch, command):
+def test_help_shows_no_python_types_and_fits_a_terminal(inside, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
     ran = inside(*command, "--help")
     assert (ran.code, ran.out.startswith(f"Usage: {' '.join(('bakeoff', *command))} ")) == (0, True), ran
@@ -59,7 +59,7 @@ def parse(words):
 
 
 @pytest.mark.parametrize("command", every_command(), ids=" ".join)
-def test_a_help_begins_with_examples_that_work(inside, command):
+def test_help_begins_with_examples_that_parse(inside, command):
     text = inside(*command, "--help").out
     examples = examples_of(text)
     assert 1 <= len(examples) <= 3
@@ -74,7 +74,7 @@ def test_a_help_begins_with_examples_that_work(inside, command):
             assert parse_server(server)
 
 
-def test_many_options_are_in_panels_with_the_five_most_used_first(inside):
+def test_long_help_has_panels_with_the_five_most_used_options_first(inside):
     panels = ["What is compared", "Workload", "Data", "How long", "Where", "Output"]
     for name, titles in {"duel": panels, "run": [each for each in panels if each != "Data"]}.items():
         text = inside(name, "--help").out

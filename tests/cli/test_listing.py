@@ -46,7 +46,7 @@ def test_the_help_names_every_command_and_imports_none_of_them(inside):
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_workloads_are_listed_with_what_an_event_is(inside):
+def test_workloads_are_listed_with_a_description(inside):
     lines = inside("list", "workloads").out.splitlines()
     for workload in describe_workloads():
         (line,) = [line for line in lines if line.split()[:1] == [workload["name"]]]
@@ -76,7 +76,7 @@ def test_one_workload_is_listed_with_its_options(inside):
     assert inside("list", "runs", "oltp_read_only").complaint.endswith("Try `bakeoff list runs`.")
 
 
-def test_a_script_that_wants_a_command_is_listed_with_lists_as_they_are_typed(inside, tmp_path):
+def test_a_script_that_requires_a_command_is_listed_with_its_list_options(inside, tmp_path):
     script = tmp_path / "tenants.lua"
     script.write_text(
         'if not sysbench.cmdline.command then error("Command is required") end\n'
@@ -89,7 +89,7 @@ def test_a_script_that_wants_a_command_is_listed_with_lists_as_they_are_typed(in
 
 
 @pytest.mark.needs("replay")  # it deletes captures too
-def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, inside):
+def test_runs_are_deleted_by_name_or_pruned_to_the_newest(tmp_path, monkeypatch, inside):
     paths = [make_run(tmp_path, duel_study(), epochs=1, name=f"run-{number}").path for number in range(3)]
     listed = json.loads(inside("list", "runs", "--runs", str(tmp_path), "--format", "json").out)
     (size,) = (run["size"] for run in listed if run["name"] == "run-1")
@@ -109,7 +109,7 @@ def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, 
         capture.write_bytes(b"x")
     study = paths[2] / "study.json"
     study.write_text(study.read_text().replace("oltp_read_only", str(captures[0])))
-    with locked("capture-2"):  # of a replay that is about to begin
+    with locked("capture-2"):  # by a replay that is about to begin
         assert inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path)).out == ""
     pruned = inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path))
     assert (pruned.out.splitlines(), captures[0].exists()) == (["shop-2.capture deleted, 4.1 kB freed"], True)
@@ -119,7 +119,7 @@ def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, 
     assert not paths[2].exists() and not captures[0].exists()
 
 
-def test_a_folder_that_is_no_run_is_not_deleted(tmp_path, monkeypatch, inside):
+def test_a_folder_that_is_not_a_run_is_not_deleted(tmp_path, monkeypatch, inside):
     extension = tmp_path / "extension"
     extension.mkdir()
     (extension / "manifest.json").write_text('{"manifest_version": 3, "name": "tabs"}')
@@ -132,7 +132,7 @@ def test_a_folder_that_is_no_run_is_not_deleted(tmp_path, monkeypatch, inside):
 
 
 @pytest.mark.parametrize("damage", ["epochs/000/outcome.json", "manifest.json"])
-def test_a_damaged_run_is_as_old_as_it_was(tmp_path, inside, damage):
+def test_damage_does_not_change_the_age_of_a_run(tmp_path, inside, damage):
     """By its manifest; when that cannot be read, by its name."""
     older = make_run(tmp_path, duel_study(), epochs=1, name="z-20261121T201500Z-0001")
     newer = make_run(tmp_path, duel_study(), epochs=1, name="a-20261122T201500Z-0002")
@@ -143,7 +143,7 @@ def test_a_damaged_run_is_as_old_as_it_was(tmp_path, inside, damage):
     assert (older.path.exists(), newer.path.exists()) == (False, True)
 
 
-def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, inside):
+def test_cache_prune_removes_what_can_be_rebuilt(tmp_path, monkeypatch, inside):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     template, server = (tmp_path / "bakeoff" / part / "mysql-8.0.15" for part in ("templates", "servers"))
     broken = server.with_name("docker-0123456789abcdef")

@@ -81,7 +81,7 @@ def test_a_pipe_gets_no_control_characters(printed, arguments):
         assert not any("─" in line for line in lines)
 
 
-def test_downloads_write_nothing_but_their_lines_into_a_pipe(capfd, monkeypatch):
+def test_downloads_show_no_progress_bar_in_a_pipe(capfd, monkeypatch):
     monkeypatch.setenv("TTY_COMPATIBLE", "0")
     with server._Downloads() as downloads:
         downloads.see("mysql:8.0.15", 5, 10)
@@ -89,7 +89,7 @@ def test_downloads_write_nothing_but_their_lines_into_a_pipe(capfd, monkeypatch)
     assert capfd.readouterr().out == "ready\n"
 
 
-def test_a_name_that_is_too_long_is_broken_and_not_cut(capfd, monkeypatch):
+def test_long_names_are_wrapped_not_truncated(capfd, monkeypatch):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "80")
     print_table(("name", "what"), [("name-" + "x" * 90, "something that takes its room, too")])
@@ -106,7 +106,7 @@ def test_a_number_stays_with_its_unit(capfd, monkeypatch):
     assert plain(capfd.readouterr().out) == ["ok       disk: about", "         101060.5 GB free"]
 
 
-def test_what_went_wrong_is_wrapped_on_a_terminal_and_one_line_in_a_pipe(inside, monkeypatch):
+def test_errors_are_wrapped_on_a_terminal_and_one_line_in_a_pipe(inside, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     slip = ("plan", "x" * 90 + "/charset-colation")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")

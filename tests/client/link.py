@@ -56,7 +56,7 @@ def packets(end: int):
 
 
 def open_end(space: str, address: str) -> int:
-    """A network device `link` in a namespace; what is written to the file comes in there."""
+    """Create a network device `link` in a namespace; packets written to the file arrive there."""
     with Path(f"/run/netns/{space}").open() as entry:
         if ctypes.CDLL(None, use_errno=True).setns(entry.fileno(), CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"setns {space}")

@@ -13,7 +13,7 @@ from tests.conftest import wait_for
 
 
 class Sshd:
-    """Runs until `close`; with `space` in a network namespace.
+    """An sshd that runs until `close`, inside the network namespace `space` if one is given.
 
     Attributes:
         command: for `$BAKEOFF_SSH`.

@@ -1,4 +1,4 @@
-"""The client's host on 127.0.0.1: what is copied, how the engine ends, and what is said when ssh fails."""
+"""The client's host on 127.0.0.1: what is copied, how the engine ends, and the errors when ssh fails."""
 
 import contextlib
 import os
@@ -72,7 +72,7 @@ def answer(engine, script="oltp_read_only"):
     return caught.value
 
 
-def test_the_engine_is_copied_once_and_answers_as_one_here(sshd):
+def test_the_engine_is_copied_once_and_answers_like_a_local_one(sshd):
     first, second = Notes(), Notes()
     client = connect(listener=first)
     assert "copying to 127.0.0.1" in first.stages
@@ -145,7 +145,7 @@ def test_a_copy_that_was_cut_short_is_made_again(sshd, monkeypatch):
         assert engine.pid
 
 
-def test_an_engine_that_was_killed_is_one_line(sshd):
+def test_a_killed_engine_is_reported_as_lost(sshd):
     with engine_of(connect()) as engine:
         os.kill(engine.pid, signal.SIGKILL)
         assert answer(engine).code == "engine_lost"
@@ -236,7 +236,7 @@ def test_an_unfit_host_is_refused_before_anything_is_copied(tmp_path, monkeypatc
         (HERE, {"known": "wrong"}, "Host key verification failed. `ssh -oBatchMode=yes 127.0.0.1 true` must work"),
     ],
 )
-def test_an_ssh_that_fails_is_one_line(sshd, monkeypatch, host, options, words):
+def test_a_failing_ssh_is_a_one_line_error(sshd, monkeypatch, host, options, words):
     if options.get("known") == "wrong":
         wrong = sshd.folder / "wrong_hosts"
         wrong.write_text(f"[{HERE}]:{sshd.port} {(sshd.folder / 'own_key.pub').read_text()}")
@@ -249,13 +249,13 @@ def test_an_ssh_that_fails_is_one_line(sshd, monkeypatch, host, options, words):
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_machine_without_ssh_is_one_line(monkeypatch):
+def test_a_missing_ssh_program_is_an_error(monkeypatch):
     monkeypatch.setenv("BAKEOFF_SSH", "/no/such/ssh -v")
     with pytest.raises(HostError, match=r"/no/such/ssh cannot be found\. Install"):
         connect()
 
 
-def test_an_engine_that_does_not_start_there_is_one_line(tmp_path, monkeypatch):
+def test_an_engine_that_fails_to_start_remotely_is_an_error(tmp_path, monkeypatch):
     loader = "echo \"bakeoff-engine: libc.so.6: version 'GLIBC_2.99' not found\" >&2; exit 1"
     fake_ssh(
         tmp_path, monkeypatch, [f'case "$*" in *drive*) {loader};; *tar*) cat >/dev/null; exit 0;; esac', *saying(GOOD)]
@@ -299,13 +299,13 @@ def test_a_firewall_between_client_and_servers_is_named(sshd, monkeypatch):
         (("--hosts", "2"), "--hosts: it chooses nodes of a cluster."),
     ],
 )
-def test_what_needs_one_machine_is_refused(inside, options, words):
+def test_options_that_conflict_with_client_are_refused(inside, options, words):
     ran = inside("duel", "mysql:5.7", "mysql:8.0.15", "--no-verdict", "--client", "db1", *options)
     assert (ran.code, words in ran.complaint) == (2, True), ran.complaint
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch /tmp/x", "a b", ""])
-def test_a_host_is_never_an_option_of_ssh(host):
+def test_a_host_is_never_passed_as_an_ssh_option(host):
     with pytest.raises(SpecError, match=r"--client .*: expected \[USER@\]HOST"):
         study().loaded_from(host)
 

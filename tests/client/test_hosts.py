@@ -143,7 +143,7 @@ def flags(run):
 
 
 def listening(process):
-    """Where a process listens for TCP, by its own namespace's table."""
+    """Addresses on which a process listens for TCP, from the table of its own namespace."""
     inodes = set()
     for entry in Path(f"/proc/{process.pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -185,7 +185,7 @@ def holds_password(content, stored):
 
 
 def memory_of(process):
-    """What a process has in its writable memory."""
+    """Return the contents of a process's writable memory."""
     content = []
     with Path(f"/proc/{process.pid}/mem").open("rb") as memory:
         for line in Path(f"/proc/{process.pid}/maps").read_text().splitlines():
@@ -214,13 +214,13 @@ def nothing_is_left(hosts, shell):
 
 
 @pytest.mark.server
-def test_a_duel_over_a_slow_link(shell, hosts, undo):
-    hosts.link(undo, one_way_s=0.005)  # long beside what waiting for a CPU adds where other tests run
+def test_a_duel_over_a_slow_link_is_flagged_client_bound(shell, hosts, undo):
+    hosts.link(undo, one_way_s=0.005)  # long compared with waiting for a CPU while other tests run
     process = hosts.duel(shell, "--threads", "4", "--budget", "20s", "--no-verdict", "--precision", "5%")
     server, engine, (allowed_from, stored) = wait_for(lambda: measuring(hosts, shell), 120, "a server with an account")
     assert listening(server) == {"10.1.0.2"}
     assert allowed_from == LINK
-    # The engine gets the password soon after the account is made; so it would be found elsewhere, too.
+    # Proves that the search works: the engine gets the password soon after the account is created.
     wait_for(lambda: holds_password(memory_of(engine), stored), what="the password in the engine")
     commands = [each.info["cmdline"] for each in psutil.process_iter(["cmdline"])]
     code, _, err = finish(process)
@@ -249,7 +249,7 @@ def test_a_duel_over_a_slow_link(shell, hosts, undo):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_lost_packets_make_a_tail(shell, hosts, undo):
+def test_lost_packets_raise_the_p99(shell, hosts, undo):
     hosts.link(undo, one_way_s=0.001, lost=0.03)
     code, _, err = finish(hosts.duel(shell, "--threads", "4", "--budget", "40s", "--no-verdict", "--precision", "5%"))
     assert (code, err) == (0, "")
@@ -261,7 +261,7 @@ def test_lost_packets_make_a_tail(shell, hosts, undo):
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.parametrize(("client", "address"), [(PLAIN, "10.0.0.2"), ("fd00::1", "fd00::2")])
-def test_a_fast_network_does_not_decide(shell, hosts, client, address):
+def test_a_fast_network_is_not_the_bottleneck(shell, hosts, client, address):
     code, out, err = finish(hosts.duel(shell, "--budget", "40s", "--no-verdict", client=client))
     assert (code, err) == (0, "")
     run = open_run(shell.runs[0])
@@ -272,7 +272,7 @@ def test_a_fast_network_does_not_decide(shell, hosts, client, address):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_encrypted_connections_of_unlike_servers(shell, hosts, undo):
+def test_different_servers_can_be_compared_over_tls(shell, hosts, undo):
     install("mysql:8.0.15", "mysql:9", "mariadb:11.8")
     hosts.link(undo, one_way_s=0.0002)
     process = hosts.start(
@@ -285,7 +285,7 @@ def test_encrypted_connections_of_unlike_servers(shell, hosts, undo):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_script_of_ones_own_is_copied(shell, hosts):
+def test_a_users_script_is_copied_to_the_client_host(shell, hosts):
     (shell.folder / "shop.lua").write_text('require("shop_common")')
     (shell.folder / "shop_common.lua").write_text(
         "function prepare() local c = sysbench.sql.driver():connect()\n"
@@ -320,7 +320,7 @@ def test_a_killed_engine_costs_its_epoch_and_no_other(shell, hosts, undo):
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(900)
-def test_a_network_that_is_cut_ends_the_run_and_resume_goes_on(shell, hosts, undo):
+def test_a_cut_network_ends_the_run_and_it_can_be_resumed(shell, hosts, undo):
     link = hosts.link(undo, one_way_s=0.0005)
     process = hosts.duel(shell, "--budget", "100s", "--no-verdict", "--precision", "0.1%")
 
@@ -348,7 +348,7 @@ def test_a_network_that_is_cut_ends_the_run_and_resume_goes_on(shell, hosts, und
 @pytest.mark.server
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_end_of_bakeoff_ends_both_hosts(shell, hosts, undo, number):
+def test_no_engine_or_server_outlives_bakeoff(shell, hosts, undo, number):
     hosts.link(undo, one_way_s=0.0005)
     process = hosts.duel(shell, "--budget", "100s", "--no-verdict")
     wait_for(lambda: measuring(hosts, shell), 120, "a server with an account")

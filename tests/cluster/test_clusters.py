@@ -1,4 +1,4 @@
-"""Studies over a Ray cluster of three nodes on this machine, and what is left when parts of it are killed."""
+"""Studies over a Ray cluster of three nodes on this machine, and recovery when parts of it are killed."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ warm_up: 1s
 precision: 20%
 budget: 30s
 """
-# Equal arms, and a precision that is not reached: it ends with its budget.
+# Equal arms and an unreachable precision, so the run uses up its budget.
 LONG = (
     STUDY.replace("precision: 20%", "precision: 0.2%")
     .replace("budget: 30s", "budget: 100s")
@@ -41,7 +41,7 @@ LONG = (
 
 
 class Cluster:
-    """A running one; `kill` takes parts of it away."""
+    """A running Ray cluster on this machine."""
 
     def __init__(self, names):
         self.folder = Path(tempfile.mkdtemp(prefix="br-"))  # short: sockets lie below it
@@ -130,7 +130,7 @@ def two_nodes():
 
 
 @pytest.mark.server
-def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
+def test_a_cluster_run_has_the_same_directory_layout_as_a_local_one(shell, two_nodes):
     cluster = two_nodes
     ran = shell.finish(begin(shell, cluster, STUDY))
     assert ran.code == 0, ran
@@ -145,7 +145,7 @@ def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
     }  # fmt: skip
     first = path / "epochs" / "000"
     assert names_in(first) >= {"outcome.json", "slices.parquet", "histograms.jsonl", "servers"}
-    # All arms of an epoch are measured on its host, by the orders of the plan.
+    # All arms of an epoch are measured on its host, in the order of the plan.
     for outcome in outcomes:
         assert set(run.load_epoch(outcome.epoch).slices["arm"]) == {"A", "B"}
         assert outcome.seeds["order"] == seed_for(run.study().seed, "order", outcome.epoch)
@@ -159,7 +159,7 @@ def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(600)
-def test_a_shipped_study_over_three_nodes_by_rays_own_client_has_the_plan_of_one_machine(shell, cluster):
+def test_a_study_through_rays_client_follows_the_same_plan_as_a_local_one(shell, cluster):
     asked = ("run", "prepare-mode", "--scale", "demo", "--seed", "3", "--quiet")
     ran = shell.run(*asked, "--ray", cluster.reported["client"], "--on", "bench", **cluster.env, limit_s=500)
     assert ran.code == 0, ran
@@ -200,7 +200,7 @@ def test_a_killed_worker_or_node_costs_its_epoch_and_no_other(shell, cluster, pa
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.parametrize("part", ["driver", "head"])
-def test_a_run_without_driver_or_head_goes_on_with_other_nodes(shell, cluster, part):
+def test_a_run_that_lost_its_driver_or_head_resumes_on_other_nodes(shell, cluster, part):
     # Ray waits a minute for a head that is gone, and the run goes on meanwhile.
     process = begin(shell, cluster, LONG if part == "driver" else LONG.replace("100s", "160s"))
     wait_for(lambda: measuring_node(cluster, shell), 120, "a node that measures")

@@ -1,4 +1,4 @@
-"""What the driver decides without a cluster: refusals, which nodes, what a node sends back."""
+"""What the driver decides without a cluster: refusals, choice of nodes, and what a node sends back."""
 
 import contextlib
 import functools
@@ -52,7 +52,7 @@ def node(name, *, resources=None, **facts):
         (["a", "b"], None),
     ],
 )
-def test_an_address_may_be_left_out(typed, read):
+def test_the_address_after_ray_is_optional(typed, read):
     with duel.make_context("duel", typed) as context:
         assert context.params["ray"] == read
 
@@ -64,26 +64,26 @@ def test_passwords_do_not_travel(inside):
     assert "secret" not in ran.complaint
 
 
-def test_options_of_a_cluster_need_one(inside):
+def test_hosts_without_ray_is_refused(inside):
     ran = inside("duel", "mysql:5.7", "mysql:8.0", "--hosts", "2")
     assert (ran.code, "Write --ray --hosts 2." in ran.complaint) == (2, True)
 
 
-def test_without_ray_one_line_says_how_to_get_it():
+def test_without_ray_the_error_says_how_to_install_it():
     code = "import sys; sys.modules['ray'] = None\nimport bakeoff.cli.main as m\nsys.exit(m.run(['cluster', 'check']))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 3
     assert ran.stderr == "bakeoff: ray is not installed. Write: pip install 'bakeoff[ray]'\n"
 
 
-def test_a_head_that_is_not_there_is_one_line(inside):
+def test_an_unreachable_head_is_an_error(inside):
     ran = inside("cluster", "check", "127.0.0.1:1024")
     assert ran.code == 3
     assert ran.complaint.startswith("bakeoff: ray: no cluster can be reached at 127.0.0.1:1024: Connection refused.")
 
 
 @pytest.mark.parametrize(("failures", "reached"), [(2, True), (3, False)])
-def test_a_head_that_cannot_start_a_program_for_its_client_is_asked_again(monkeypatch, failures, reached):
+def test_a_head_that_cannot_start_its_client_server_is_retried(monkeypatch, failures, reached):
     answers = [
         ConnectionAbortedError(
             "Initialization failure from server:\nTraceback (most recent call last):\n  File 'proxier.py', line 772\n"
@@ -118,7 +118,7 @@ def test_nodes_are_chosen_by_what_they_offer():
         choose([plain, bench], Nodes(hosts=2, resource="bench"))
 
 
-def test_another_version_is_refused_by_name():
+def test_nodes_with_another_version_are_refused():
     require_same_programs([node("a")])
     with pytest.raises(HostError, match=r"node b: bakeoff is 0\.0\.1"):
         require_same_programs([node("a"), node("b", bakeoff="0.0.1")])
@@ -126,7 +126,7 @@ def test_another_version_is_refused_by_name():
         require_same_programs([node("b", engine={"engine": "9", "build": {"commit": "x"}})])
 
 
-def test_unlike_nodes_are_named():
+def test_differences_between_nodes_are_named():
     assert differences([node("a"), node("b")]) == []
     leads = node("head", resources={"memory": 1e9, "object_store_memory": 8e7, "node:10.0.0.1": 1.0}, cpu_model="Xeon")
     assert differences([node("a"), node("b"), leads]) == []
@@ -135,7 +135,7 @@ def test_unlike_nodes_are_named():
     assert "a and b are one machine" in differences([node("a", boot="x"), node("b", boot="x")])[0]
 
 
-def test_unlike_machines_are_refused_unless_the_study_combines_them():
+def test_different_machines_are_refused_unless_combine_hosts_is_set():
     machines = {each.name: each.host for each in (node("a"), node("b", cpu_model="Xeon"), node("c"))}
     with pytest.raises(SpecError, match=r"a is .*; b is .*Xeon.*; c is ") as refused:
         require_like_machines(study(), machines)
@@ -162,14 +162,14 @@ def share(pool, at_once):
     return asdict(MemoryShare(ServerMemory(buffer_pool_bytes=pool, redo_bytes=1), pool, 4, at_once))
 
 
-def test_every_node_gives_its_servers_what_fits_on_the_smallest():
+def test_every_node_uses_the_memory_share_of_the_smallest():
     given = smallest_share([node("a", share=share(800, 2)), node("b", share=share(400, 4))])
     assert (given.memory.buffer_pool_bytes, given.at_once) == (400, 2)
     with pytest.raises(HostError, match="node c: not even 2 servers fit"):
         smallest_share([node("c", share=None, problem="not even 2 servers fit")])
 
 
-def test_a_resumed_run_refuses_a_new_node_on_which_less_fits(tmp_path):
+def test_a_resumed_run_refuses_a_new_node_with_too_little_memory(tmp_path):
     run = RunDirectory.create(tmp_path, study())
     assert kept_share(None, []) is kept_share(run, [node("a", share=share(400, 4))]) is None
     given = smallest_share([node("a", share=share(400, 3))])
@@ -183,7 +183,7 @@ def test_a_resumed_run_refuses_a_new_node_on_which_less_fits(tmp_path):
 
 
 @pytest.mark.parametrize("server", ["mysql:8.0.15", "path:/nowhere/mysql", "mysql:8.0.15,@/nowhere/my.cnf"])
-def test_the_leading_machine_needs_nothing_that_only_nodes_need(tmp_path, monkeypatch, server):
+def test_the_driver_does_not_need_what_only_nodes_need(tmp_path, monkeypatch, server):
     monkeypatch.setattr(arms, "free_memory_bytes", lambda: 2**20)
     monkeypatch.setattr(forecast, "is_installed", lambda _: "@" in server)
     spec = parse_server(server).model_copy(update={"env": (("LD_PRELOAD", "/nowhere/libjemalloc.so"),)})
@@ -227,7 +227,7 @@ def test_a_hosts_rows_are_compared_until_it_has_a_valid_epoch(tmp_path, monkeypa
 
 @pytest.mark.parametrize("kind", [HostError, ServerError])
 @pytest.mark.parametrize("other", ["ready", "loads"])
-def test_a_node_that_cannot_load_is_left_out_while_another_is_ready_or_loads(kind, other):
+def test_a_node_that_cannot_load_is_left_out_if_another_can(kind, other):
     bad, good = (driver._Remote(node(name), None) for name in "ab")
     good.ready = other == "ready"
     hosts = RayHosts(None, None, study(), None, worker.Reports(), None, None, _remotes=[bad, good])
@@ -275,8 +275,8 @@ def test_a_node_with_another_binary_options_or_script_is_refused(tmp_path, monke
     resumed._welcome(second, worker.Answer(same))
 
 
-def test_a_study_of_another_bakeoff_is_no_problem_of_the_node():
-    """What is wrong is that the node has another bakeoff, which `require_same_programs` says."""
+def test_a_study_of_another_version_is_not_reported_as_a_node_problem():
+    """The actual problem is the node's version of bakeoff, which `require_same_programs` reports."""
     found = worker.facts('{"a field": "of another version"}')
     assert (found["share"], found["problem"]) == (None, "")
 
@@ -304,7 +304,7 @@ def test_a_node_writes_nothing_outside_the_run(tmp_path, name):
         worker.unpack(archive.getvalue(), tmp_path)
 
 
-def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_path):
+def test_local_and_cluster_runs_resume_only_where_they_started(tmp_path):
     def run_on(*hosts):
         run = RunDirectory.create(tmp_path, study())
         for number, host in enumerate(hosts):
@@ -317,7 +317,7 @@ def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_pa
         require_cluster_run(run_on(""))
     with pytest.raises(ResultsError, match="on the nodes of a cluster"):
         check_machine(run_on("a"))
-    # Nodes measure at the same time: of the budget it took the longest of them.
+    # Nodes measure in parallel, so the longest of them counts towards the budget.
     assert read_before(run_on("a", "a", "b")).used_s == pytest.approx(20)
 
 

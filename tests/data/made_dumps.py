@@ -1,4 +1,4 @@
-"""Makes what the tests of dumps load: directories as mydumper and MySQL Shell write them, made by hand."""
+"""Makes dumps for the tests: hand-written directories in the formats of mydumper and MySQL Shell."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ def study_of(source, database="shop", name="mysql:8.0.15"):
 
 
 def load(server, source, name, *, database="shop"):
-    """Load a dump into a running server; what it gave, and the listener."""
+    """Load a dump into a running server. Return what was loaded, and the listener."""
     study, listener = study_of(source, database, name), Listening()
     server.query(f"DROP DATABASE IF EXISTS {database}")
     if database not in databases_in(str(source)):
@@ -87,7 +87,7 @@ def mydumper(folder):
 
 
 def renamed_mydumper(folder, name, pack=gzip.compress, end=".gz"):
-    """The same of a database whose name mydumper does not put into names of files."""
+    """Like `mydumper`, for a database whose name mydumper does not use in file names."""
     mydumper(folder)
     for path in folder.glob("shop*"):
         path.rename(path.with_name(path.name.replace("shop", "mydumper_0", 1).replace(".word", ".mydumper_1", 1)))

@@ -1,4 +1,4 @@
-"""docs/reference/data.md: its commands are understood, and its table of collations is what the engine does."""
+"""docs/reference/data.md: its commands are accepted, and its table of collations matches the engine."""
 
 import gzip
 import re
@@ -22,8 +22,8 @@ def files(shell):
     (shell.folder / "own.lua").write_text("function event() end\n")
 
 
-def test_its_commands_are_understood(inside, files):
-    """As far as they can be without a server: with --dry-run; the running server of the page does not answer."""
+def test_the_commands_on_the_page_are_accepted(inside, files):
+    """Checked without servers, with --dry-run. The page's running server does not answer."""
     assert len(COMMANDS) == 4
     for line in COMMANDS:
         words = line.partition(" # ")[0]

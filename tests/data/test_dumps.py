@@ -1,4 +1,4 @@
-"""What a dump is found to be before anything is loaded."""
+"""What is learned about a dump before anything is loaded."""
 
 import gzip
 import json
@@ -38,14 +38,14 @@ def test_files_of_mydumper_are_loaded_in_order(tmp_path):
 
 @pytest.mark.parametrize(("name", "own"), [("`shop$eu`", "shop$eu"), ("`a``b.c`", "a`b.c"), ('"shop eu"', "shop eu")])
 @pytest.mark.parametrize(("pack", "end"), [(bytes, ""), (gzip.compress, ".gz"), (lzma.compress, ".xz"), (zstd, ".zst")])
-def test_a_database_that_mydumper_renames_has_its_own_name(tmp_path, name, own, pack, end):
+def test_a_database_mydumper_renamed_keeps_its_real_name(tmp_path, name, own, pack, end):
     dump = read_dump(str(renamed_mydumper(tmp_path / "dump", name, pack, end)))
     assert dump.databases == (own,)
     assert {file["database"] for stage in dump.stages[1:] for file in stage} == {own}
     assert [len(stage) for stage in dump.stages] == [1, 3, 2, 1, 1, 1]
 
 
-def test_a_database_whose_own_name_mydumper_does_not_tell_is_refused(tmp_path):
+def test_a_renamed_database_without_its_real_name_is_refused(tmp_path):
     folder = renamed_mydumper(tmp_path / "dump", "`shop$eu`")
     create = folder / "mydumper_0-schema-create.sql.gz"
     create.unlink()
@@ -79,7 +79,7 @@ def test_files_of_mysql_shell_are_loaded_in_order(tmp_path):
 
 
 @pytest.mark.parametrize("pack", [lambda text: text, gzip.compress, lzma.compress, zstd])
-def test_the_database_is_found_in_the_beginning_of_a_file(tmp_path, pack):
+def test_the_database_is_found_at_the_start_of_a_dump(tmp_path, pack):
     file = tmp_path / "shop.dump"
     file.write_bytes(pack(b"-- MySQL dump\nCREATE DATABASE `shop`;\n\nUSE `shop`;\nuse shop ;\nUSE `mysql`;\n"))
     assert own_data(str(file)).database == "shop"
@@ -103,7 +103,7 @@ def test_a_dump_that_powershell_has_written_is_refused(tmp_path, encoding, pack)
     assert own_data(str(path)).database == "shop"
 
 
-def test_size_grows_with_compression(tmp_path):
+def test_data_size_is_estimated_from_plain_and_compressed_dumps(tmp_path):
     plain, packed = tmp_path / "a.sql", tmp_path / "a.sql.gz"
     plain.write_bytes(SHOP.read_bytes() * 100)
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -113,7 +113,7 @@ def test_size_grows_with_compression(tmp_path):
     assert data_bytes(other, other.baseline.data) == int(packed.stat().st_size * 4 * 1.3)
 
 
-def test_the_copy_of_a_running_servers_data_counts_on_the_disk_once(tmp_path):
+def test_a_snapshot_of_a_running_server_counts_once_in_the_disk_forecast(tmp_path):
     size = 10**8
     (tmp_path / "shop.sql").write_bytes(b"x" * round(size / 1.3))
     loaded, taken = study_of(tmp_path / "shop.sql"), study_of("mysql://reader@db1/shop")
@@ -129,13 +129,13 @@ def test_all_workloads_use_the_studys_database():
     assert database_of(study, study.workloads[0]) == "shop"
 
 
-def test_a_script_with_any_name_has_a_database_in_ascii():
-    """The folders of others are not known (`folder_of`), so their size would be 0."""
+def test_the_database_name_of_a_script_is_ascii():
+    """The folder of a non-ASCII database is unknown (`folder_of`), so its size would read as 0."""
     study = study_of("")
     assert database_of(study, Workload(script="/x/größe-2.lua")) == "shop_gr__e_2"
 
 
-def test_a_dump_that_is_not_read_in_time_is_one_line(tmp_path, monkeypatch):
+def test_a_dump_that_cannot_be_read_in_time_is_an_error(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "shop.sql")  # as on a mount that hangs
     monkeypatch.setattr(dumps, "_HEAD_S", 0.2)
     with pytest.raises(HostError, match=r"^data .*/shop\.sql was not read within 0\.2 s\.$"):
@@ -195,8 +195,8 @@ def test_a_url_needs_a_database_and_keeps_no_password():
     assert "s3cret" not in str(caught.value)
 
 
-def test_bad_data_is_one_line(inside, shell):
-    """On the command line and in a study file, there with the line."""
+def test_bad_data_sources_are_refused(inside, shell):
+    """On the command line, and in a study file with its line number."""
     ran = inside("duel", "mysql:5.7.22", "mysql:8.0.15", "--data", "none.sql")
     assert ran.code == 2
     assert "none.sql: there is no such file or directory" in ran.complaint
@@ -221,7 +221,7 @@ def test_bad_data_is_one_line(inside, shell):
     assert "own.yaml:4: settings.data: a password does not belong in a study file" in ran.complaint
 
 
-def test_a_database_whose_name_bakeoff_does_not_take_is_named(inside, shell):
+def test_an_unsupported_database_name_is_an_error(inside, shell):
     renamed_mydumper(shell.folder / "dump", "`db.dot`")
     ran = inside("duel", "mysql:5.7.22", "mysql:8.0.15", "--data", "dump", "-w", "own.lua")
     assert ran.code == 2
@@ -240,7 +240,7 @@ def test_a_study_file_varies_its_data(inside, shell):
     assert json.loads(ran.out)["loads"] == 4
 
 
-def test_what_stands_for_names_that_a_server_does_not_know_is_said():
+def test_the_note_lists_replaced_names():
     assert as_loaded("mysql:5.7", {}) == ""
     said = as_loaded("mysql:5.7", {"a_ci": "b_ci", "NO_X": ""})
     assert said == "mysql:5.7 has the dump's a_ci as b_ci, SQL mode NO_X left out"

@@ -1,4 +1,4 @@
-"""Loads that are interrupted: a resumed load gives what an uninterrupted one gives, and nothing is left for ever."""
+"""Interrupted loads: a resumed load gives the same data as an uninterrupted one, and nothing is left forever."""
 
 import contextlib
 import functools
@@ -38,7 +38,7 @@ ROWS_PER_INSERT, INSERTS = 400, 50
 TABLES = {
     "parent": "CREATE TABLE `parent` (`id` int NOT NULL AUTO_INCREMENT, `pad` varchar(200), PRIMARY KEY (`id`)) "
     "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci",
-    # A row that is loaded twice is there twice.
+    # No primary key, so a row that is loaded twice appears twice.
     "bare": "CREATE TABLE `bare` (`id` int, `pad` varchar(200)) ENGINE=InnoDB DEFAULT CHARSET=latin1",
     "child": "CREATE TABLE `child` (`id` int NOT NULL, `pad` varchar(200), PRIMARY KEY (`id`), "
     "CONSTRAINT `of` FOREIGN KEY (`id`) REFERENCES `parent` (`id`) ON DELETE CASCADE) ENGINE=InnoDB",
@@ -144,7 +144,7 @@ def start(pool, name, home):
 
 
 def load_kept(pool, name, home, source, share=None):
-    """Load into the server of a folder; what is in it afterwards and what this load has inserted, None when killed."""
+    """Load into a folder's server. Return its contents, the INSERT count and the listener, or None if it was killed."""
     server, study = start(pool, name, home), study_of(source, name=name)
     listener, kept = KillingAt(server, share), KeptLoad(home, _Record(basis={}))
     kept_loads._check_safe_from_crash(server, same_boot=True)
@@ -211,11 +211,11 @@ def whole(tmp_path_factory):
         for make in (mysqldump, mydumper, mysql_shell)
     ],
 )
-def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, whole, name, make):
+def test_a_load_killed_repeatedly_ends_the_same_as_an_uninterrupted_one(pool, whole, name, make):
     source, (at_once, inserts, _), _ = whole(name, make)
     assert at_once[0][3] == [(ROWS_PER_INSERT * INSERTS,)]
     for attempt in range(4):
-        # The last kills may come too late: that load is then complete, and is not begun again.
+        # The last kills may come too late. The load is then complete and does not start again.
         with contextlib.suppress(HalfCreatedError):
             killed, ended = 0, None
             for share in (0.1, 0.35, 0.6, 0.85, 0.97, None):
@@ -234,7 +234,7 @@ def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, w
 
 @pytest.mark.server
 @pytest.mark.parametrize("table", ["child", "bare"])
-def test_a_table_of_which_a_crash_has_left_the_definition_alone(pool, whole, table):
+def test_a_half_created_table_is_reloaded_only_if_the_dump_drops_it(pool, whole, table):
     """MySQL 5.7 killed within CREATE TABLE. The dump drops `child` before it creates it; `bare` ends the kept load."""
     source, (at_once, _, _), home = whole("mysql:5.7.22", mysqldump)
     assert load_kept(pool, "mysql:5.7.22", pool.work / "parts", source, 0.1) is None
@@ -260,7 +260,7 @@ INSERT INTO t VALUES (6);
 """
 
 
-# What the connection alone had is gone when the load goes on.
+# Temporary tables are lost with the connection, so a resumed load cannot use them.
 TEMPORARY = """CREATE TABLE t (a int PRIMARY KEY);
 CREATE TEMPORARY TABLE apart (a int PRIMARY KEY);
 INSERT INTO apart VALUES (7);
@@ -285,7 +285,7 @@ def records(shell):
 
 
 def filled(shell):
-    """The kept loads whose dump has begun to be read, or is loaded."""
+    """Kept loads whose dump is being read or has been loaded."""
     found = shell.cache.glob("bakeoff/work/load-*/*/load.json")
     return {path.parent.name for path in found if json.loads(path.read_bytes())["seconds"] > 0}
 
@@ -304,7 +304,7 @@ def resumed(shell):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_killed_run_goes_on_with_its_loads(shell):
+def test_a_killed_run_continues_its_loads_when_resumed(shell):
     process = begin_duel(shell, 5)
     try:
         wait_for(lambda: {"A-0", "B-0"} <= filled(shell), what="the second load")
@@ -321,7 +321,7 @@ def test_a_killed_run_goes_on_with_its_loads(shell):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_load_that_the_server_cannot_go_on_with_begins_anew(shell):
+def test_a_load_that_cannot_continue_starts_over(shell):
     process = begin_duel(shell, 5, TEMPORARY)
     try:
         wait_for(lambda: "A-0" in filled(shell), what="the first load")
@@ -338,10 +338,10 @@ def test_a_load_that_the_server_cannot_go_on_with_begins_anew(shell):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_ctrl_c_keeps_a_load_that_took_long_and_says_how_to_go_on(shell):
+def test_ctrl_c_keeps_a_long_load_and_says_how_to_resume(shell):
     process = begin_duel(shell, 12)
     wait_for(lambda: len(records(shell)) == 2, what="the second load")
-    # The last record is written when one of them begins to be filled.
+    # The last record is written when one of the loads starts to fill.
     wait_for(lambda: time.time() - max(records(shell).values()) > 11, what="11 s")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
@@ -373,7 +373,7 @@ def setup_of(source, sha256="a"):
     )
 
 
-def test_another_dump_server_or_program_begins_anew_and_is_said(pool, tmp_path):
+def test_a_load_starts_over_if_the_dump_server_or_program_changed(pool, tmp_path):
     dump = tmp_path / "a.sql"
     dump.write_text("SELECT 1;")
     run, listener = RunDirectory.create(tmp_path / "runs", study_of(dump)), Listening()
@@ -395,7 +395,7 @@ def test_another_dump_server_or_program_begins_anew_and_is_said(pool, tmp_path):
     assert kept_loads.kept_bytes(run) == 0
 
 
-def test_a_deleted_run_takes_its_loads_along(pool, tmp_path, capsys):
+def test_deleting_a_run_deletes_its_kept_loads(pool, tmp_path, capsys):
     dump = tmp_path / "a.sql"
     dump.write_text("SELECT 1;")
     run = RunDirectory.create(tmp_path / "runs", study_of(dump))
@@ -430,7 +430,7 @@ def test_a_resume_that_is_refused_keeps_the_loads(shell):
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt(), ServerError("gone"), ValueError()])
 @pytest.mark.parametrize("seconds", [1.0, 100.0])
-def test_loads_are_kept_when_they_have_cost_something_and_are_not_at_fault(pool, tmp_path, error, seconds):
+def test_long_loads_are_kept_after_an_interrupt_or_a_server_error(pool, tmp_path, error, seconds):
     dump = tmp_path / "a.sql"
     dump.write_text("SELECT 1;")
     run = RunDirectory.create(tmp_path / "runs", study_of(dump))

@@ -1,4 +1,4 @@
-"""Dumps in real servers: everything of them is there, or the refusal names file and line; snapshots come back whole."""
+"""Dumps in real servers: they load completely, or the error names file and line; snapshots are restored whole."""
 
 import contextlib
 import gzip
@@ -40,7 +40,7 @@ def as_utf8(server, sql):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everything_of_a_dump_is_there(running, name):
+def test_a_dump_is_loaded_completely(running, name):
     server = running[name]
     loaded, listener = load(server, SHOP, name)
     assert loaded.databases == ("shop",)
@@ -53,13 +53,13 @@ def test_everything_of_a_dump_is_there(running, name):
     assert as_utf8(server, "SELECT id FROM cheap ORDER BY id") == [(0,), (1,)]
     assert as_utf8(server, "SELECT twice(21)") == [(42,)]
     assert as_utf8(server, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = 'shop'") == [(1,)]
-    # Definers that are not there became the account that loads.
+    # Missing definers were replaced by the account that loads.
     ((definer,),) = as_utf8(server, "SELECT definer FROM information_schema.views WHERE table_schema = 'shop'")
     assert str(definer).startswith("root@")
     assert listener.seen[-1] == (SHOP.stat().st_size, SHOP.stat().st_size, "bytes")
 
 
-def test_a_database_that_mydumper_renames_is_loaded_under_its_own_name(running, tmp_path):
+def test_a_database_mydumper_renamed_is_loaded_under_its_real_name(running, tmp_path):
     server = running["mysql:8.0.15"]
     dump = renamed_mydumper(tmp_path / "dump", "`shop$eu`")
     loaded, _ = load(server, dump, "mysql:8.0.15", database="shop$eu")
@@ -70,7 +70,7 @@ def test_a_database_that_mydumper_renames_is_loaded_under_its_own_name(running, 
     server.query("DROP DATABASE `shop$eu`")
 
 
-def test_a_collation_that_a_version_lacks_is_replaced_and_said(running):
+def test_a_collation_the_version_lacks_is_replaced_with_a_note(running):
     loaded, listener = load(running["mysql:5.7.22"], SHOP, "mysql:5.7.22")
     assert loaded.translated == {"utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_ci"}
     (note,) = listener.notes
@@ -106,7 +106,7 @@ def test_a_collation_that_a_version_lacks_is_replaced_and_said(running):
         ("SELECT 1;\nCREATE TABLE t (a int INVISIBLE);\n", "bad.sql:2: You have an error in your SQL syntax"),
     ],
 )
-def test_refusals_name_file_and_line_and_no_value(running, tmp_path, text, complaint):
+def test_load_errors_name_file_and_line_but_no_values(running, tmp_path, text, complaint):
     bad = tmp_path / "bad.sql"
     bad.write_text(text)
     with pytest.raises(EngineError) as caught:
@@ -117,8 +117,8 @@ def test_refusals_name_file_and_line_and_no_value(running, tmp_path, text, compl
 
 
 @pytest.mark.parametrize(("more", "error"), [(b"", HostError), (b"SELECT 1;\n" * 200_000, EngineError)])
-def test_a_cut_archive_is_refused(running, tmp_path, more, error):
-    """Where its beginning is looked at, or when it is read."""
+def test_a_truncated_archive_is_refused(running, tmp_path, more, error):
+    """Either when its head is inspected or when it is loaded."""
     cut = tmp_path / "cut.sql.gz"
     cut.write_bytes(gzip.compress(SHOP.read_bytes() + more)[:-700])
     with pytest.raises(error, match=r"cut\.sql\.gz.* cannot be read") as caught:
@@ -126,7 +126,7 @@ def test_a_cut_archive_is_refused(running, tmp_path, more, error):
     assert "\n" not in caught.value.message
 
 
-def test_a_database_that_the_dump_uses_and_does_not_make_is_made(running, tmp_path):
+def test_databases_the_dump_uses_but_does_not_create_are_created(running, tmp_path):
     dump = tmp_path / "two.sql"
     quoted = "/* the third */ USE `it``s`;\nCREATE TABLE c (c int);\n"
     dump.write_text("USE `shop`;\nCREATE TABLE a (a int);\nuse shop_two\nCREATE TABLE b (b int);\n" + quoted)
@@ -151,7 +151,7 @@ DELIMITER ;
 """
 
 
-def test_a_deadlock_repeats_a_statement_but_no_part_of_a_transaction(running, tmp_path):
+def test_a_deadlock_retries_a_statement_but_not_part_of_a_transaction(running, tmp_path):
     server, dump = running["mysql:8.0.15"], tmp_path / "deadlock.sql"
     dump.write_text(f"{DEADLOCK_AT_2}INSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2), (3);\n")
     load(server, dump, "mysql:8.0.15")
@@ -183,7 +183,7 @@ TEXTS = ("予定表", "ソ", "能", "チーム")
         ("gb18030", ("誠\\\\", "\x80", "㐂")),
     ],
 )
-def test_characters_that_end_with_a_backslash_are_loaded_as_they_are(running, tmp_path, name, charset, texts):
+def test_multibyte_characters_ending_in_a_backslash_byte_are_loaded(running, tmp_path, name, charset, texts):
     if name.startswith("mariadb") and charset == "gb18030":
         return  # which it does not have
     dump = tmp_path / "texts.sql"
@@ -210,7 +210,7 @@ VERBOSITY_BACK = "/*M!100616 SET NOTE_VERBOSITY=@OLD_NOTE_VERBOSITY */;\n"
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_dump_of_mariadb_is_loaded_by_every_server(running, tmp_path, name):
+def test_a_mariadb_dump_loads_into_every_server(running, tmp_path, name):
     dump = tmp_path / "maria.sql"
     dump.write_text(
         f"{SANDBOX}DELIMITER ;;\nCREATE FUNCTION f() RETURNS INT DETERMINISTIC BEGIN RETURN 1; END ;;\nDELIMITER ;\n"
@@ -223,7 +223,7 @@ def test_a_dump_of_mariadb_is_loaded_by_every_server(running, tmp_path, name):
     assert as_utf8(server, comment) == [("of MariaDB" if name.startswith("mariadb") else "",)]
 
 
-def test_a_resumed_load_sets_what_mariadb_alone_runs(running, tmp_path):
+def test_a_resumed_load_restores_mariadb_session_variables(running, tmp_path):
     server, name, dump = running["mariadb:11.8.6"], "mariadb:11.8.6", tmp_path / "shop.sql"
     begun = f"/* {'long ' * 100}*/ SET @a = 7;\n{VERBOSITY}CREATE TABLE t (a INT);\nINSERT INTO t VALUES (@a);\n"
     kept = SimpleNamespace(progress=lambda done, total: None)
@@ -255,7 +255,7 @@ EVENT = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_event_in_a_time_zone_that_the_server_does_not_know_is_loaded_disabled(running, tmp_path, name):
+def test_an_event_in_an_unknown_time_zone_is_loaded_disabled(running, tmp_path, name):
     dump, server = tmp_path / "events.sql", running[name]
     dump.write_text(f"CREATE TABLE t (a TIMESTAMP);\n{EVENT}INSERT INTO t VALUES ('2026-01-01 00:00:00');\n")
     _, listener = load(server, dump, name)
@@ -269,7 +269,7 @@ def test_an_event_in_a_time_zone_that_the_server_does_not_know_is_loaded_disable
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_refusal_of_the_first_and_the_last_statement_names_its_line(running, tmp_path, name):
+def test_errors_in_the_first_and_last_statement_name_their_line(running, tmp_path, name):
     dump = tmp_path / "bad.sql"
     for text, line in (
         ("\ufeffINSERT INTO none VALUES (1);\nCREATE TABLE t (a int);\n", 1),
@@ -287,7 +287,7 @@ def test_a_refusal_of_the_first_and_the_last_statement_names_its_line(running, t
 
 
 @pytest.mark.parametrize("name", ["mysql:5.7.22", "mysql:8.0.15"])
-def test_tables_that_a_crash_can_damage_are_not_gone_on_with(running, name):
+def test_loads_into_crash_unsafe_tables_are_not_resumed(running, name):
     server = running[name]
     server.query("DROP DATABASE IF EXISTS shop")
     server.query("CREATE DATABASE shop")
@@ -366,7 +366,7 @@ def test_a_snapshot_of_a_running_server_comes_back_whole(running, tmp_path, name
     made = server.query("SHOW CREATE TABLE shop.kinds")
     load(server, folder, name)
     assert contents(server, "kinds") == before[1]
-    # 5.7 gives a table of some of these types another checksum whenever it is filled with the same rows.
+    # Each time a table with some of these types is filled with the same rows, 5.7 gives it another checksum.
     if name != "mysql:5.7.22":
         assert checksums(server) == before[0]
     assert list(before[0]) == ["kinds", "nothing"]

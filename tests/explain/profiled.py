@@ -23,11 +23,11 @@ STACKS = {
     (*SEND, Function("try_to_wake_up", KERNEL)): 600,
 }
 MORE = {READ: 1.3}
-"""What the contender takes more, as a factor."""
+"""How much more the contender takes, as a factor."""
 
 
 def profile(stacks, rng=None, *, events=10_000, period_ns=500_000, incomplete=0):
-    """Make a profile with so many samples, or Poisson draws with these means."""
+    """Make a profile with these numbers of samples, or with Poisson draws around them if `rng` is given."""
     counts = {stack: int(rng.poisson(mean)) if rng else int(mean) for stack, mean in stacks.items()}
     fields = {"event": "cpu-clock", "period_ns": period_ns, "events": events, "seconds": 5.0, "outside": 3}
     return Profile.of_stacks(counts, **fields, incomplete=incomplete)
@@ -38,7 +38,7 @@ def contender_stacks(more=MORE):
 
 
 def add_profiles(run, *, cells, epochs=3, seed=1, stacks=STACKS, arms=("A", "B")):
-    """Write explaining epochs of kind `profile` for two arms, of which the second takes more."""
+    """Write explaining epochs of kind `profile` for two arms; the second takes more."""
     rng = np.random.default_rng(seed)
     directory = run.explaining("profile")
     first = len(directory.finished_epochs())

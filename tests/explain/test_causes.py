@@ -13,7 +13,7 @@ from bakeoff.stats.model import Analysis
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 DATA = ("--tables", "1", "--table-size", "20000", "--threads", "4", "--warm-up", "1s", "--no-explain")
-# Runs whose arms are explained whatever the verdict.
+# For runs that are explained whatever the verdict.
 SHORT = ("--budget", "20s", "--no-verdict")
 
 
@@ -41,7 +41,7 @@ def read(run, kind, document, model):
 
 
 @pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mysql:5.6.24", "mysql:5.5.9", "mariadb:10.11"])
-def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
+def test_syncing_the_log_at_every_commit_shows_up_as_a_wait(shell, server):
     run = duel(
         shell, server, f"{server},innodb_flush_log_at_trx_commit=0",
         "--workload", "oltp_update_non_index", *SHORT,
@@ -52,13 +52,13 @@ def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
         cell="oltp_update_non_index/4", baseline="A", contender="B", event_ns=400_000,
     )  # fmt: skip
     named = [each.name for each in found if each.differs and each.difference.mean < 0]
-    # MariaDB has no instrument for the files of its redo log: what waits for them is the stage.
+    # MariaDB does not instrument its redo log files; waits for them show up in the stage.
     waited_in, among = ("stage/sql/Commit", 1) if server.startswith("mariadb") else ("innodb_log", 5)
     assert any(waited_in in name for name in named[:among]), [(each.name, each.difference) for each in found][:10]
 
 
 @pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22"])
-def test_a_commit_that_syncs_keeps_statements_off_the_cpu_for_the_redo_log(shell, server):
+def test_syncing_commits_cause_off_cpu_time_in_the_redo_log(shell, server):
     """MySQL 5.7 syncs in the connection's own thread, 8.0 in another one that the connection waits for."""
     if reason := off_cpu.hindrance():
         pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""Costs per event: parts of time add up, a count explains no more than it can, equal servers have no cause."""
+"""Costs per event: parts of time add up, counters are not overrated, equal servers have no cause."""
 
 import json
 import math
@@ -80,7 +80,7 @@ def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2, b
 
 
 def duel(rng, *, slower=1.5, epochs=8, **counts):
-    """Compare arms of which B takes `slower` times as long, all in server CPU; `counts`: name -> (A, B) per event."""
+    """Compare two arms; B takes `slower` times as long, all in server CPU; `counts`: name -> (A, B) per event."""
     by_arm = {
         "A": sides(rng, epochs, event_ns=200_000, server_ns=80_000),
         "B": sides(rng, epochs, event_ns=200_000 * slower, server_ns=80_000 * slower + 20_000 * (slower - 1)),
@@ -133,7 +133,7 @@ def test_shares_add_up_over_hosts_and_where_epochs_lack_counters(by, without):
     assert sum(shares) == pytest.approx(1.0, abs=1e-6)
 
 
-def test_sessions_of_a_replay_that_rest_do_not_wait_for_a_cpu():
+def test_idle_replay_sessions_do_not_wait_for_a_cpu():
     """With one of four threads at work, a count explains half of what it does with all four."""
     counts = {"status.Handler_read_next": (10.0, 20.0)}
     found = [explained(*duel(np.random.default_rng(3), **counts), at_work=at_work) for at_work in (4, 1)]
@@ -150,7 +150,7 @@ def test_rows_that_an_index_would_have_saved_are_named():
     assert "Handler_read_rnd_next 0 → 2,000 per event" in text and "Row access can explain all of it" in text
 
 
-def test_a_count_that_takes_too_little_time_is_not_named():
+def test_a_counter_too_cheap_to_matter_is_not_named():
     rng = np.random.default_rng(3)
     # 3 more keys of at most 20 us each, of 100 us that an event takes longer on 2 CPUs and 4 connections.
     found = explained(*duel(rng, **{"status.Handler_read_key": (1, 1.1)}))
@@ -167,12 +167,12 @@ def test_a_count_explains_at_most_its_own_growth():
     assert cost.explains == pytest.approx((1 - 1 / 1.1) / (1 - 1 / 2.0), rel=0.05)
 
 
-def test_what_grows_on_the_faster_arm_is_a_cause_only_if_it_saves():
+def test_a_counter_higher_on_the_faster_arm_is_a_cause_only_if_it_saves_work():
     rng = np.random.default_rng(5)
     counts = {"status.Qcache_hits": (0.9, 0), "status.Handler_read_rnd_next": (2000, 0)}
     found = explained(*duel(rng, **counts))
     assert families(found) == ["query cache"]
-    # The rows that the slower arm reads are those that the hits have saved the faster one.
+    # The slower arm reads the rows that cache hits save the faster one.
     found = explained(*duel(rng, **{"status.Qcache_hits": (0.9, 0), "status.Handler_read_next": (10, 50_000)}))
     assert families(found) == ["query cache", "row access"]
 
@@ -186,7 +186,7 @@ def events_of(slower, epochs):
     }
 
 
-def test_equal_counts_an_event_are_no_difference_whatever_the_throughput():
+def test_equal_counts_per_event_do_not_differ_whatever_the_throughput():
     by_arm = events_of(1.1, 6)
     counted = {
         arm: [{"status.Com_select": 10 * each["events"], "status.Syncs": 1} for each in epochs]
@@ -200,7 +200,7 @@ def test_equal_counts_an_event_are_no_difference_whatever_the_throughput():
 
 @pytest.mark.parametrize("moved", [1, 20])
 @pytest.mark.parametrize("slower", [2.0, 4.0])
-def test_a_counter_that_never_moves_on_an_arm_is_not_more_there(moved, slower):
+def test_a_counter_that_stays_at_zero_on_an_arm_is_not_called_more(moved, slower):
     by_arm = events_of(slower, 20)
     counted = {
         "A": [{"status.Something_new": int(epoch < moved)} for epoch in range(20)],
@@ -210,7 +210,7 @@ def test_a_counter_that_never_moves_on_an_arm_is_not_more_there(moved, slower):
     assert cost.contender == 0 and cost.word == "unclear" and cost.estimate.mean == pytest.approx(0.0, abs=1e-3)
 
 
-def test_generic_counters_name_a_family_only_alone():
+def test_generic_counters_name_a_family_only_if_no_other_does():
     rng = np.random.default_rng(6)
     disk = {"io.write_bytes": (100, 8000)}
     assert families(explained(*duel(rng, **disk))) == ["logging and durability"]
@@ -218,14 +218,14 @@ def test_generic_counters_name_a_family_only_alone():
     assert families(spilled) == ["temporary tables and sorts"]
 
 
-def test_four_restarts_are_too_few():
+def test_four_restarts_are_too_few_to_name_a_cause():
     found = explained(*duel(np.random.default_rng(7), epochs=4, **{"status.Handler_read_rnd_next": (0, 2000)}))
     assert not found.causes and {cost.word for cost in found.costs} == {"not tested"}
     assert why(Evidence(found), "B")[-1].endswith("Counters are compared from 5 restarts on.")
 
 
 @pytest.mark.parametrize("epochs", [3, 5, 6])
-def test_intervals_follow_the_rule_of_the_throughput(epochs):
+def test_intervals_are_computed_as_for_throughput(epochs):
     by_arm, counted = duel(np.random.default_rng(13), epochs=epochs, **{"status.Syncs": (9, 9)})
     for epoch, each in enumerate(counted["B"]):
         each["status.Syncs"] += 1000 * epoch
@@ -239,7 +239,7 @@ def test_intervals_follow_the_rule_of_the_throughput(epochs):
 
 
 @pytest.mark.parametrize(("epochs", "word"), [(5, "unclear"), (6, "more")])
-def test_a_difference_that_its_interval_does_not_show_is_not_claimed(epochs, word):
+def test_a_difference_whose_interval_includes_zero_is_not_claimed(epochs, word):
     by_arm = events_of(2.0, epochs)
     counted = {
         "A": [{"status.Syncs": 1000}] * epochs,
@@ -303,7 +303,7 @@ def test_counters_belong_to_families(counter, family):
 
 @pytest.mark.parametrize("slower", [1.0, 1.2])
 @pytest.mark.parametrize("workload", ["oltp_read_only/4", "oltp_update_non_index/4"])
-def test_equal_servers_have_no_cause_named(of_runs, workload, slower):
+def test_a_cause_is_rarely_named_for_equal_servers(of_runs, workload, slower):
     """Resample recorded counters of equal servers by restart and arm, and pretend that one is slower.
 
     Recorded with `bakeoff duel mysql:8.0.15 mysql:8.0.15 --workload oltp_read_only,oltp_update_non_index --threads 4
@@ -326,8 +326,8 @@ def test_equal_servers_have_no_cause_named(of_runs, workload, slower):
     assert wrong / runs <= 0.05, wrong
 
 
-def test_calls_on_encrypted_sockets_are_no_cause():
-    """OpenSSL reads and writes sockets by the calls that read and write files."""
+def test_io_calls_on_encrypted_sockets_are_not_a_cause():
+    """OpenSSL reads and writes sockets with the same system calls as files."""
     counts = {"io.reads": (0, 32), "io.writes": (0, 16), "status.Questions": (1, 1)}
     found = explained(*duel(np.random.default_rng(5), slower=1.3, **counts))
     assert {cost.counter for cost in found.costs} >= {"io.reads", "io.writes"} and not found.causes

@@ -1,4 +1,4 @@
-"""CPU samples per event: what functions and parts of the server take, and whether claims are right."""
+"""CPU samples per event: the cost of functions and of parts of the server, and how often claims are wrong."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def compared(epochs=5, seed=1, baseline=STACKS, contender=None):
     return compare_profiles(*sides)
 
 
-def test_a_sample_is_a_time_and_the_parts_add_up_to_all():
+def test_samples_become_times_whose_parts_add_up():
     found = compare_profiles({0: profile(STACKS)}, {0: profile(contender_stacks())})
     whole = sum(STACKS.values()) * 500_000 / 10_000
     assert found.all.baseline == pytest.approx(whole)
@@ -27,7 +27,7 @@ def test_a_sample_is_a_time_and_the_parts_add_up_to_all():
     assert found.all.difference.interval.low is None, "one epoch has no interval"
 
 
-def test_the_function_that_takes_more_is_first_and_its_callers_hold_it():
+def test_the_function_that_takes_more_comes_first_and_its_callers_include_it():
     found = compared()
     first = found.functions[0]
     assert (first.name, first.group) == ("row_search_mvcc", "row access") and first.own.is_clear
@@ -37,7 +37,7 @@ def test_the_function_that_takes_more_is_first_and_its_callers_hold_it():
     assert root.total.difference.mean == pytest.approx(found.all.difference.mean) and not root.own.is_clear
 
 
-def test_intervals_of_equal_arms_hold_zero_as_often_as_they_say():
+def test_intervals_of_equal_arms_cover_zero_as_often_as_claimed():
     misses = sum(compared(4, seed, contender=STACKS).all.is_clear for seed in range(200))
     assert misses <= 19  # 5 % are 10, with a standard deviation of 3.1
 
@@ -50,7 +50,7 @@ def test_a_function_that_calls_itself_is_counted_once():
     assert costs["Item_func::val_int"].own.baseline == pytest.approx(150 * 50)
 
 
-def test_a_sample_belongs_to_the_innermost_function_that_has_a_part():
+def test_a_sample_belongs_to_the_innermost_classified_function():
     tree = tree_of([profile(STACKS)])
     by_group = {name: float(costs[0]) / 50 for name, costs in tree.by_group().items()}
     assert by_group["row access"] == 1500 + 800, "memmove is its caller's"
@@ -83,7 +83,7 @@ OF_PARTS = {
 
 
 @pytest.mark.parametrize("group", OF_PARTS)
-def test_functions_of_all_versions_have_their_part(group):
+def test_server_functions_of_all_versions_are_classified(group):
     functions = OF_PARTS[group].split()
     assert [(name, group_of(Function(name, SERVER))) for name in functions] == [(name, group) for name in functions]
 
@@ -110,7 +110,7 @@ def test_functions_of_all_versions_have_their_part(group):
         ("aes_gcm", "libcrypto.so.3", "network and protocol"),
     ],
 )
-def test_files_and_the_kernel_have_their_part(function, where, group):
+def test_kernel_and_library_functions_are_classified(function, where, group):
     assert group_of(Function(function, where)) == group
 
 
@@ -130,7 +130,7 @@ def test_a_library_without_symbols_or_callers_keeps_its_group():
     assert own["(no symbol) in libjemalloc"] == 70 and own["(no symbol)"] == 5
 
 
-def test_a_library_whose_caller_is_not_known_has_a_line_of_its_own():
+def test_library_functions_without_a_known_caller_have_their_own_group():
     tree = tree_of([profile({(Function("__vfprintf_internal", LIBC),): 9, (Function("odd", SERVER),): 4})])
     assert {name: costs[0] / 50 for name, costs in tree.by_group().items()} == {
         "libraries, caller unknown": 9,

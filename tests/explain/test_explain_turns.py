@@ -17,7 +17,7 @@ TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))
 
 
 def kinds_run(monkeypatch, budget_s, epoch_s, failing=(), failing_s=None, note=lambda _: None, load=lambda: TOOLS):
-    """Return the kinds in the order of their epochs. Each takes so long; those in `failing_s` fail."""
+    """Return the kinds in the order of their epochs. Each epoch takes `epoch_s`; the kinds in `failing` fail."""
     clock, begun = [0.0], []
 
     def run_epoch(self, kind, tools, arm_s):
@@ -43,12 +43,12 @@ def kinds_run(monkeypatch, budget_s, epoch_s, failing=(), failing_s=None, note=l
         (400.0, {"plans": 1, "profile": 6, "waits": 6}),
     ],
 )
-def test_what_comes_first_gets_the_epochs_of_an_interval_first(monkeypatch, budget_s, expected):
+def test_earlier_kinds_get_enough_epochs_for_an_interval_first(monkeypatch, budget_s, expected):
     begun = kinds_run(monkeypatch, budget_s, epoch_s=20.0)
     assert {kind: begun.count(kind) for kind in dict.fromkeys(begun)} == expected
 
 
-def test_a_kind_that_fails_keeps_no_time_from_the_others(monkeypatch):
+def test_a_failing_kind_does_not_take_time_from_the_others(monkeypatch):
     begun = kinds_run(monkeypatch, 130.0, epoch_s=20.0, failing=("profile",))
     assert begun.count("profile") == 2
     assert begun.count("waits") == 3
@@ -64,7 +64,7 @@ def test_epochs_that_take_longer_than_expected_do_not_exceed_the_budget(monkeypa
     assert kinds_run(monkeypatch, 110.0, epoch_s=60.0) == ["plans"]
 
 
-def test_the_budget_that_would_do_is_named_as_it_is_typed_before_anything_is_loaded(monkeypatch):
+def test_a_budget_that_suffices_is_suggested_before_anything_is_loaded(monkeypatch):
     said = []
     assert kinds_run(monkeypatch, 5.0, epoch_s=20.0, note=said.append, load=None) == []
     assert said == ["Explaining needs about 1 min 30 s: write --explain-budget 90s."]
@@ -112,7 +112,7 @@ def test_waits_of_every_round_are_added_up(monkeypatch):
     }
 
 
-def test_an_explaining_epoch_that_the_stop_signal_broke_off_is_dropped(tmp_path):
+def test_an_explaining_epoch_interrupted_by_a_stop_signal_is_dropped(tmp_path):
     run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
     tools, plan = tools_of(SignalledPool(stop), stop)
     cells = {plan.cells[0].name: ("A", "B")}

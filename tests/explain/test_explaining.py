@@ -68,8 +68,8 @@ def test_a_finished_run_is_explained_and_keeps_its_evidence(shell, finished):
     assert not list(finished.path.rglob("*.data")) and not list(finished.path.rglob(".perf-*"))
 
 
-def test_a_budget_too_small_is_said_in_a_line(inside, finished, monkeypatch):
-    # It is seen before any load is used.
+def test_a_budget_that_is_too_small_is_reported_with_one_that_suffices(inside, finished, monkeypatch):
+    # The budget is checked before the loaded data is used.
     monkeypatch.setattr(Loader, "load_all", lambda *_, **__: {})
     ran = inside("explain", "latest", "--explain-budget", "1s")
     assert ran.code == 0 and "Explaining needs about" in ran.out + ran.err, ran
@@ -78,7 +78,7 @@ def test_a_budget_too_small_is_said_in_a_line(inside, finished, monkeypatch):
 
 
 @pytest.mark.slow
-def test_without_perf_the_report_says_so_and_the_rest_stands(shell, finished):
+def test_without_perf_the_report_says_so_and_keeps_its_verdict(shell, finished):
     empty = shell.folder / "bin"
     empty.mkdir()
     ran = shell.run("explain", "latest", PATH=str(empty))
@@ -89,7 +89,7 @@ def test_without_perf_the_report_says_so_and_the_rest_stands(shell, finished):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_without_capabilities_the_report_says_what_it_cannot_tell_and_the_rest_stands(shell, finished):
+def test_without_capabilities_the_report_says_what_is_missing_and_shows_the_rest(shell, finished):
     """Like root in a container, without CAP_PERFMON or access to processes of other accounts."""
     if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) < 2:
         pytest.skip("kernel.perf_event_paranoid lets everybody sample the kernel")
@@ -107,12 +107,12 @@ def test_without_capabilities_the_report_says_what_it_cannot_tell_and_the_rest_s
 
 
 @pytest.mark.parametrize("arms", ["A", "A,C", "A,A", "nobody"])
-def test_arms_that_are_not_there_are_refused(inside, finished, arms):
+def test_the_arms_option_must_name_two_arms_of_the_run(inside, finished, arms):
     ran = inside("explain", "latest", "--arms", arms)
     assert ran.code == 2 and "does not name two arms of the run" in ran.complaint
 
 
-# Slow: what the profiles say is compared with what is known without them.
+# Slow: profiles are compared with what is known without them.
 
 
 def explained_duel(shell, *arguments, budget="90s"):
@@ -136,7 +136,7 @@ def test_widths_add_up_to_the_cpu_time_that_was_counted(shell):
     for cell, found in profiles_of(run).items():
         assert found.epochs >= 3
         widths = (found.all.baseline, found.all.contender)
-        # Between these epochs and those that count a machine's speed may change by a third, for all arms alike.
+        # A machine's speed may change by a third between these epochs and the counted ones, for all arms alike.
         for width, arm in zip(widths, "AB", strict=True):
             assert width == pytest.approx(counted_ns[cell, arm], rel=0.1), cell
         known = [context.summaries[cell, arm].server_cpu_ns_per_event for arm in "AB"]

@@ -1,4 +1,4 @@
-"""Causes that no counter sees are named by their part of the CPU."""
+"""Causes that no counter shows are named from the CPU profile."""
 
 import math
 
@@ -31,7 +31,7 @@ def of_time(mean):
 
 
 def counted(*, slower=0.2, named=(), claimed=True):
-    """Return counters of which these, or none, are a cause."""
+    """Return an explanation whose causes are the counters of the families in `named`."""
     cost = Cost(
         counter="status.Questions", family="network", baseline=1.0, contender=1.0, estimate=of_time(0.0),
         p_adjusted=1.0, word="unclear", explains=None,
@@ -64,7 +64,7 @@ def profiles(rng, more=None, *, epochs=3, restart=0.02, run_epochs=6):
     ],
 )
 @pytest.mark.parametrize(("epochs", "sampled"), [(1, "one restart."), (2, "2 restarts."), (3, "3 restarts.")])
-def test_what_no_counter_sees_is_named_by_its_part_of_the_cpu(stack, name, part, function, epochs, sampled):
+def test_a_cause_that_no_counter_shows_is_named_from_the_cpu_profile(stack, name, part, function, epochs, sampled):
     found = Evidence(counted(), profiles(np.random.default_rng(1), {stack: 2500}, epochs=epochs))
     assert causes(found)[:1] == (name,)
     text = sentence(found, "mysql:8.0")
@@ -74,7 +74,7 @@ def test_what_no_counter_sees_is_named_by_its_part_of_the_cpu(stack, name, part,
 @pytest.mark.parametrize(
     ("word", "needs", "other"), [("less", "63% less CPU", "more"), ("more", "2.68 times the CPU", "less")]
 )
-def test_parts_that_cancel_are_said_in_time_not_in_shares(word, needs, other):
+def test_parts_that_cancel_out_are_given_as_times_not_shares(word, needs, other):
     """Parsing 500 µs and locks 10 µs on one arm; 100 µs and 90 µs on the other."""
     parse, lock = ((*BASE, Function(name, SERVER)) for name in ("MYSQLparse", "MDL_context::acquire_lock"))
     sides = [{e: profile({parse: p + e, lock: n}) for e in range(3)} for p, n in ((10_000, 200), (2000, 1800))]
@@ -85,7 +85,7 @@ def test_parts_that_cancel_are_said_in_time_not_in_shares(word, needs, other):
 
 
 @pytest.mark.parametrize("slower", [-0.5, 0.5])
-def test_time_that_goes_against_the_difference_is_said_to_do_so(slower):
+def test_time_against_the_difference_is_listed_separately(slower):
     cost = counted().costs[0].model_copy(update={"family": TIME, "word": "more"})
     parts = [
         cost.model_copy(update={"counter": name, "explains": share})
@@ -96,7 +96,7 @@ def test_time_that_goes_against_the_difference_is_said_to_do_so(slower):
     assert "Of the difference in time: server CPU, user mode 120%, waiting 10%; against it client CPU 30%." in text
 
 
-def test_cpu_of_threads_that_is_named_has_its_measured_share_and_times():
+def test_named_thread_cpu_time_has_its_measured_share_and_times():
     cost = counted(named=("logging and durability",)).causes[0]
     cpu = {"counter": "cpu.thread.log_ns", "baseline": 12_000.0, "contender": 31_000.0, "explains": 0.45}
     found = counted().model_copy(update={"causes": (cost.model_copy(update=cpu),)})
@@ -104,7 +104,7 @@ def test_cpu_of_threads_that_is_named_has_its_measured_share_and_times():
     assert said in sentence(Evidence(found), "B")
 
 
-def test_no_part_is_named_that_counters_have_explained():
+def test_a_cause_found_by_counters_takes_precedence_over_the_profile():
     found = Evidence(counted(named=("row access",)), profiles(np.random.default_rng(1), {LOOP: 2500}))
     assert causes(found) == ("row access",)
     assert "Row access can explain all of it" in sentence(found, "B") and "library loop.so" in sentence(found, "B")
@@ -116,14 +116,14 @@ def test_a_slower_arm_that_takes_less_cpu_is_not_explained_by_it():
     assert causes(Evidence(counted(claimed=False), found.profile)) == ()
 
 
-def test_kernel_interrupts_are_no_cause():
+def test_kernel_interrupts_are_not_a_cause():
     found = Evidence(counted(), profiles(np.random.default_rng(1), {(*BASE, Function("irq_exit", KERNEL)): 2500}))
     assert causes(found) == ()
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 6])
 @pytest.mark.parametrize("restart", [0.0, 0.02, 0.1])
-def test_equal_servers_have_no_part_named(of_runs, epochs, restart):
+def test_a_part_is_rarely_named_for_equal_servers(of_runs, epochs, restart):
     """At most one in 20 pairs of equal arms has a part named when one arm is declared slower."""
     rng, runs = np.random.default_rng(3), of_runs(400)
     named = sum(bool(causes(Evidence(counted(), profiles(rng, epochs=epochs, restart=restart)))) for _ in range(runs))
@@ -138,19 +138,19 @@ def wait(name, baseline, contender, *, spread=1_000.0):
     return WaitDifference(baseline, contender, difference, name, ratio=None, p_adjusted=p)
 
 
-def test_a_wait_that_has_grown_is_said_with_its_times():
+def test_a_longer_wait_is_reported_with_its_times():
     found = Evidence(counted(), waits=(wait(LOG, 20_000, 400_000),), longer_ns=400_000)
     assert sentence(found, "B").endswith(f"Waits per event: `{LOG}` 20 µs → 400 µs.")
 
 
-def test_waits_that_have_not_changed_are_said_to_be_so_only_where_intervals_show_it():
+def test_waits_are_called_unchanged_only_if_their_intervals_show_it():
     still = Evidence(counted(), waits=(wait(LOG, 20_000, 20_100),), longer_ns=100_000)
     assert sentence(still, "B").endswith(f"No wait changes by as much as 30% of the difference. {NOT_FOUND}")
     vague = Evidence(counted(), waits=(wait(LOG, 20_000, 20_100, spread=50_000.0),), longer_ns=100_000)
     assert "wait" not in sentence(vague, "B")
 
 
-def test_without_an_interval_nothing_is_said_of_waits():
+def test_waits_without_an_interval_are_not_mentioned():
     """One epoch names no stage; with several, waits too short to be compared do not change the stages."""
     stage = wait("stage/sql/statistics", 20_000, 20_100)
     several = sentence(Evidence(counted(), waits=(stage,), longer_ns=100_000), "B")
@@ -174,7 +174,7 @@ def pauses(longer_us, *, epochs=4):
     return compare_off_cpu(*sides)
 
 
-def test_off_cpu_time_is_said_if_the_intervals_allow():
+def test_off_cpu_time_is_mentioned_only_if_its_interval_is_clear():
     found = Evidence(counted(), longer_ns=250_000, off_cpu=pauses(200))
     text = sentence(found, "B")
     assert "Off-CPU time of statements per event: 200 µs (" in text and ") more, all of it in redo log: lock" in text
@@ -182,7 +182,7 @@ def test_off_cpu_time_is_said_if_the_intervals_allow():
     for silent in (pauses(0), pauses(200, epochs=2)):
         assert sentence(Evidence(counted(), longer_ns=250_000, off_cpu=silent), "B").endswith(NOT_FOUND)
     small = Evidence(counted(), longer_ns=5_000_000, off_cpu=pauses(200))
-    assert "off the CPU" not in sentence(small, "B")
+    assert "Off-CPU" not in sentence(small, "B")
 
 
 def test_time_in_a_handler_is_not_a_wait():

@@ -74,12 +74,12 @@ def test_a_sample_stands_for_the_switches_since_the_one_before(every):
     assert [each.stands_for for each in recording.pauses[10] if each.stack] == [1, every, every]
 
 
-def test_a_recording_of_which_much_was_lost_is_refused():
+def test_a_recording_that_lost_many_switches_is_refused():
     with pytest.raises(HostError, match=r"perf lost 50% of the threads' switches\."):
         recording_of(TEXT + "mysqld 10/12 [001]     1.000001100: PERF_RECORD_LOST lost 10\n").read()
 
 
-def test_time_of_connections_is_divided_by_the_stacks_of_all_of_them():
+def test_off_cpu_time_is_shared_out_by_the_stacks_of_all_connections():
     command, sync = Function("do_command", "mysqld"), Function("fsync", "libc.so.6")
     beyond = Function("[unknown]", "[unknown]")
     pauses = [
@@ -88,7 +88,7 @@ def test_time_of_connections_is_divided_by_the_stacks_of_all_of_them():
         Pause(2, 300_000, 350_000, False, (beyond, sync), 1),
         Pause(2, 350_000, 370_000, False, (), 0),
         Pause(2, 370_000, 380_000, True, (command,), 7),
-        Pause(3, 100_000, 400_000, False, (), 0),  # nobody knows what it is
+        Pause(3, 100_000, 400_000, False, (), 0),  # a thread without any stack is ignored
         Pause(4, 390_000, 500_000, False, (sync,), 9),
     ]
     fold = Fold()
@@ -102,7 +102,7 @@ def test_time_of_connections_is_divided_by_the_stacks_of_all_of_them():
     assert (fold.events, fold.length_ns) == (11, 200_000)
 
 
-def test_user_code_alone_has_no_switches(monkeypatch):
+def test_sampling_only_user_code_gives_no_off_cpu_data(monkeypatch):
     off_cpu._reason.cache_clear()
     monkeypatch.setattr(perf, "permission", lambda: perf.Permission("", "cpu-clock:u"))
     assert off_cpu.hindrance().startswith("No off-CPU data: kernel.perf_event_paranoid")
@@ -110,7 +110,7 @@ def test_user_code_alone_has_no_switches(monkeypatch):
 
 
 @pytest.mark.parametrize(("budget_s", "left_out"), [(39.0, True), (40.0, False)])
-def test_a_budget_that_does_not_hold_three_epochs_of_every_kind_leaves_it_out(budget_s, left_out):
+def test_off_cpu_is_left_out_of_budgets_below_three_epochs_of_each_kind(budget_s, left_out):
     said, notes = [], {kind.name: [] for kind in after_verdict.KINDS}
     listener = SimpleNamespace(note=said.append)
     explanation = after_verdict._Explanation(after_verdict.Explaining(budget_s), None, listener, None, None, {})

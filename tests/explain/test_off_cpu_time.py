@@ -53,7 +53,7 @@ def profile(stacks, *, events=1_000):
 ALL = {each: count for each, (count, _) in WAITS.items()} | IDLE
 
 
-def test_every_wait_has_its_part_and_its_way_and_idle_threads_have_none():
+def test_waits_are_classified_by_part_and_kind_and_idle_threads_left_out():
     found = compare_off_cpu({0: profile(ALL)}, {0: profile(ALL)})
     named = {each.waiting: each.time.baseline for each in (*found.statements, *found.others)}
     assert named == {waiting: pytest.approx(count) for count, waiting in WAITS.values() if waiting}
@@ -61,7 +61,7 @@ def test_every_wait_has_its_part_and_its_way_and_idle_threads_have_none():
     assert found.all.baseline == pytest.approx(400 + 300 + 200 + 100 + 90 + 80)
 
 
-def test_the_difference_is_found_and_has_its_function():
+def test_the_wait_that_differs_is_found_with_its_function():
     sync = next(iter(WAITS))
     sides = [{}, {}]
     for epoch in range(4):

@@ -1,4 +1,4 @@
-"""perf's output becomes stacks in the slices of the right server, and what is said if perf may not profile."""
+"""perf's output becomes stacks in the slices of the right server; missing permission is explained."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ ib_log writer  4712/4713 13.500000000:
 """
 
 
-def test_stacks_are_read_from_the_outermost_function_on():
+def test_stacks_start_at_the_outermost_function():
     (pid, at, stack), (pid_of_other, later, other) = samples_of(TEXT.splitlines(keepends=True))
     assert (pid, at, pid_of_other, later) == (4711, 12_000_000_500, 4712, 13_500_000_000)
     assert without_beginning(stack) == (
@@ -60,11 +60,11 @@ def test_stacks_are_read_from_the_outermost_function_on():
         ("operator delete[](void*)", "operator delete[]"),
     ],
 )
-def test_names_are_without_arguments_and_what_compilers_append(symbol, name):
+def test_symbol_names_lose_arguments_and_compiler_suffixes(symbol, name):
     assert plain_name(symbol) == name
 
 
-def test_slices_lie_where_the_soonest_message_puts_them(monkeypatch):
+def test_slice_times_come_from_the_message_with_the_least_delay(monkeypatch):
     slices, now = Slices(20), iter((1_000_000_900, 1_000_001_500, 1_000_002_400))
     monkeypatch.setattr(perf.time, "monotonic_ns", lambda: next(now))
     for start, arm in ((100, "A"), (1_000, "B"), (1_900, "A")):  # ends 400 ns before, 100 ns before, 100 ns before
@@ -93,12 +93,12 @@ def asked_anew():
     perf.permission.cache_clear()
 
 
-def test_without_perf_it_is_said_in_a_sentence(asked_anew, monkeypatch, tmp_path):
+def test_a_missing_perf_is_reported(asked_anew, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert perf.permission().reason == ("No profiles and no off-CPU data: perf is not installed (Debian: linux-perf).")
 
 
-def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
+def test_a_missing_permission_to_profile_is_explained(asked_anew, monkeypatch, tmp_path):
     program = tmp_path / "perf"
     program.write_text(
         "#!/bin/sh\necho 'Error:' >&2\necho 'Access to performance monitoring is limited.' >&2\nexit 255\n"
@@ -114,7 +114,7 @@ def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("script", ["echo line; exec >&-; exec sleep 60", "exec sleep 60"])
-def test_a_perf_that_does_not_end_is_ended(monkeypatch, tmp_path, script):
+def test_a_perf_that_hangs_is_an_error(monkeypatch, tmp_path, script):
     program = tmp_path / "perf"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
@@ -127,7 +127,7 @@ def test_a_perf_that_does_not_end_is_ended(monkeypatch, tmp_path, script):
 
 
 @pytest.mark.parametrize(("refused", "event"), [("--all-cpus", "cpu-clock"), ("--all-cpus*|*:k", "cpu-clock:u")])
-def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch, tmp_path, refused, event):
+def test_permission_to_sample_only_user_code_is_detected(asked_anew, monkeypatch, tmp_path, refused, event):
     """This perf refuses the whole machine and the kernel; asked for both it silently gives user code only."""
     program = tmp_path / "perf"
     program.write_text(f'#!/bin/sh\ncase "$*" in *{refused}*) exit 1;; esac\n')
@@ -136,7 +136,7 @@ def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch
     assert perf.permission() == perf.Permission("", event, whole=False)
 
 
-def test_asking_perf_what_it_may_do_leaves_nothing_in_the_home_directory(asked_anew, monkeypatch, tmp_path):
+def test_probing_perf_leaves_nothing_in_the_home_directory(asked_anew, monkeypatch, tmp_path):
     """perf copies every program that it sees to ~/.debug unless told not to."""
     if shutil.which("perf") is None:
         pytest.skip("needs perf")
@@ -148,7 +148,7 @@ def test_asking_perf_what_it_may_do_leaves_nothing_in_the_home_directory(asked_a
 
 
 @pytest.mark.parametrize(("most", "full"), [("64K", True), ("64M", False)])
-def test_a_recording_that_is_full_is_known_to_be(tmp_path, most, full):
+def test_a_full_recording_is_detected(tmp_path, most, full):
     if perf.permission().reason:
         pytest.skip(perf.permission().reason)
     data = tmp_path / "samples"
@@ -195,7 +195,7 @@ def test_root_without_capabilities_sees_user_code_only_and_says_so(needs_rights_
         assert "perf may not profile here (kernel.perf_event_paranoid is" in why
 
 
-def test_a_server_of_another_account_that_may_not_be_profiled_is_said_in_a_line(needs_rights_to_lose, tmp_path):
+def test_a_server_that_may_not_be_profiled_is_a_one_line_error(needs_rights_to_lose, tmp_path):
     sleeping = subprocess.Popen(["setpriv", "--reuid=65534", "--clear-groups", "sleep", "60"])
     try:
         said = without_rights(

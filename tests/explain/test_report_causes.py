@@ -72,7 +72,7 @@ def add_plans(run, statements):
     writer.finish(outcome(0))
 
 
-def test_another_plan_is_shown_with_the_rows_that_it_reads(tmp_path):
+def test_a_different_plan_is_shown_with_the_rows_it_reads(tmp_path):
     run, analysis = slower(tmp_path)
     with_plans(run, ("sbtest1: all",))
     view = build_view(run, analysis)
@@ -81,7 +81,7 @@ def test_another_plan_is_shown_with_the_rows_that_it_reads(tmp_path):
     assert "1 of 2 statements have another plan." in render_markdown(view)
 
 
-def test_equal_plans_take_a_line(tmp_path):
+def test_equal_plans_are_summed_up_in_one_line(tmp_path):
     run, analysis = slower(tmp_path)
     with_plans(run, ("sbtest1: ref k_1",))
     assert "2 statements, no plan differs." in render_markdown(build_view(run, analysis))
@@ -94,7 +94,7 @@ def test_equal_plans_take_a_line(tmp_path):
         (False, "threads: One server cannot explain 2 statements."),
     ],
 )
-def test_what_one_server_cannot_explain_is_not_said_to_have_the_same_plan(tmp_path, explained, said):
+def test_plans_that_one_server_cannot_explain_are_not_called_equal(tmp_path, explained, said):
     """MySQL 5.5 cannot explain writes."""
     run, analysis = slower(tmp_path)
     update = StatementPlans(text="UPDATE sbtest1 SET k = ?", plans={"A": (), "B": ("sbtest1: range PRIMARY",)})
@@ -103,7 +103,7 @@ def test_what_one_server_cannot_explain_is_not_said_to_have_the_same_plan(tmp_pa
     assert said in render_markdown(build_view(run, analysis))
 
 
-def test_a_cell_without_statements_has_no_line(tmp_path):
+def test_a_cell_without_statements_has_no_plans_section(tmp_path):
     run, analysis = slower(tmp_path)
     add_plans(run, {})
     assert "Plans" not in {inner.title for each in build_view(run, analysis).sections for inner in each.sections()}
@@ -134,7 +134,7 @@ def test_the_wait_that_is_longer_comes_first(tmp_path):
     assert "3 restarts with instruments" in text
 
 
-def test_arms_that_were_never_recorded_together_are_not_said_to_have_waited_for_nothing(tmp_path):
+def test_arms_never_recorded_together_have_no_waits_table(tmp_path):
     """A and C are claimed; `--arms A,B` and then `--arms B,C` were explained."""
     study = options_study()
     third = study.arms[1].model_copy(update={"name": "C", "label": "third"})
@@ -153,7 +153,7 @@ def test_the_ratio_of_a_wait_has_the_digits_of_its_interval():
 
 
 @pytest.mark.parametrize("kind", ["plans", "waits", "profile"])
-def test_why_something_was_not_found_out_is_said(tmp_path, kind):
+def test_the_reason_for_missing_evidence_is_shown(tmp_path, kind):
     run, analysis = slower(tmp_path)
     run.write_json("explain/notes.json", {kind: ["mysqld at a URL was running already."]})
     assert "mysqld at a URL was running already." in render_markdown(build_view(run, analysis))

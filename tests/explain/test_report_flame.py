@@ -68,7 +68,7 @@ def test_arms_that_were_asked_for_come_before_claims_that_were_not_profiled(tmp_
     assert {"profile-1-parts", "profile-2-parts"} <= view.tables.keys() and "profile-3-parts" not in view.tables
 
 
-def test_the_last_arms_that_were_asked_for_are_shown_and_all_that_was_profiled_is_in_the_sentences(tmp_path):
+def test_profiles_are_ordered_by_the_latest_request_and_four_are_shown(tmp_path):
     run, cells = of_three_arms(tmp_path)
     for arms in (("A", "B"), ("A", "C"), ("B", "C")):
         add_profiles(run, cells=cells, arms=arms)
@@ -91,7 +91,7 @@ def test_the_policy_allows_the_one_script_of_the_page(html):
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_times_of_the_script_are_written_as_everywhere():
+def test_the_script_formats_times_as_the_report_does():
     times = [0.4, 37.0, 999.6, 1234.5, 20_000.0, 999_700.0, 2.5e6, 999.6e6, 2.5e9, 47e9, 1234.4e9]
     page = "const document = {querySelectorAll: () => []};\n"
     code = f"{page}{flame_script()}\nconsole.log(JSON.stringify({times}.map(time)))"
@@ -105,14 +105,14 @@ def test_nothing_adds_to_the_width_of_a_frame():
     assert "padding: 0;" in rule and "border" not in rule and "width: calc(var(--w) * var(--z) * 1%)" in rule
 
 
-def test_names_in_binaries_become_no_markup(tmp_path):
+def test_function_names_are_escaped_in_html(tmp_path):
     evil = Function("</i><script>alert(1)</script>\"' onload=x", "<b>lib</b>")
     run = explained_run(tmp_path, stacks={(*BASE, evil): 9000, (*BASE, Function("f", SERVER)): 10})
     text = render_html(build_view(run, plain_analysis(run, run.study())))
     assert text.count("<script") == 1 and "<b>lib" not in text and '" onload' not in text
 
 
-def test_a_damaged_profile_is_named(tmp_path):
+def test_a_damaged_profile_is_an_error_that_names_the_file(tmp_path):
     run = explained_run(tmp_path, epochs=1)
     (file,) = run.path.glob(f"explain/profile/000/servers/A/{PROFILE_FILE}")
     file.write_bytes(file.read_bytes()[:-20])
@@ -120,14 +120,14 @@ def test_a_damaged_profile_is_named(tmp_path):
         build_view(run, plain_analysis(run, run.study()))
 
 
-def test_why_there_is_no_profile_is_said(tmp_path):
+def test_the_reason_for_a_missing_profile_is_shown(tmp_path):
     run = make_run(tmp_path, duel_study(workloads=("oltp_read_only",), threads=(4,)), epochs=5)
     run.write_json("explain/notes.json", {"profile": ["perf is not installed."]})
     view = build_view(run, plain_analysis(run, run.study()))
     assert "perf is not installed." in render_markdown(view) and "<script" not in render_html(view)
 
 
-def test_a_minimal_build_is_named_with_the_way_to_its_symbols(tmp_path):
+def test_a_build_without_symbols_gets_a_hint_at_the_full_build(tmp_path):
     run = explained_run(tmp_path)
     run.write_json("epochs/000/servers/A/notes.json", {"binaries": ["vendor mysql-8.4.8-minimal.tar.xz: SHA-256"]})
     text = render_markdown(build_view(run, plain_analysis(run, run.study())))
@@ -222,7 +222,7 @@ def test_the_graph_is_accessible_and_fits(opened):
 
 
 @pytest.mark.browser
-def test_without_scripts_the_graph_is_there(browser, html, tmp_path):
+def test_the_graph_is_shown_without_javascript(browser, html, tmp_path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     (tmp_path / "report.html").write_text(html, "utf-8")

@@ -37,7 +37,7 @@ def run(tmp_path):
     return make_run(tmp_path, duel_study(workloads=("oltp_read_only",), threads=(4,)), truth=Truth(effect={"B": -0.3}))
 
 
-def test_the_table_has_what_statements_wait_in_and_leaves_the_client_out(run):
+def test_the_table_sums_the_waits_of_statements_without_those_for_the_client(run):
     add_off_cpu(run)
     view = build_view(run, plain_analysis(run, run.study()))
     rows = [[value.text for value in row.values] for row in view.tables["off-cpu-1"].rows]
@@ -64,13 +64,13 @@ def test_arms_that_were_asked_for_come_before_claims_that_were_not_recorded(tmp_
     assert "off-cpu-1" in build_view(run, plain_analysis(run, study)).tables
 
 
-def test_why_there_is_no_off_cpu_time_is_said(run):
+def test_the_reason_for_missing_off_cpu_time_is_shown(run):
     run.write_json("explain/notes.json", {"off-cpu": ["No off-CPU data: no right."]})
     text = render_markdown(build_view(run, plain_analysis(run, run.study())))
     assert "### Off-CPU time\n\nNo off-CPU data: no right." in text
 
 
-def test_a_damaged_recording_is_named(run):
+def test_a_damaged_recording_is_an_error_that_names_the_file(run):
     add_off_cpu(run, epochs=1)
     (file,) = run.path.glob(f"explain/off-cpu/000/servers/A/{PROFILE_FILE}")
     file.write_bytes(file.read_bytes()[:-20])

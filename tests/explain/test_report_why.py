@@ -22,7 +22,7 @@ from bakeoff.stats.model import Stop, Word
 
 
 def with_counters(run, rows=(0.0, 2000.0), more=None):
-    """Write counters as if arm B read so many more rows per event than arm A."""
+    """Write counters as if arms A and B read `rows` rows per event."""
     arms = [arm.name for arm in run.study().arms]
     for epoch in run.finished_epochs():
         slices = run.load_epoch(epoch).slices
@@ -67,7 +67,7 @@ def test_json_has_all_counters(explained):
     assert {row["contender"] for row in found.values()} == {"mysql:8.0"}
 
 
-def test_what_the_kernel_hides_of_other_accounts_servers_is_said(explained, tmp_path):
+def test_missing_io_counters_are_reported(explained, tmp_path):
     hidden = "Bytes read and written are missing"
     assert hidden in render_markdown(explained)
     study = duel_study(workloads=("oltp_read_only",), threads=(4,))
@@ -75,7 +75,7 @@ def test_what_the_kernel_hides_of_other_accounts_servers_is_said(explained, tmp_
     assert hidden not in render_markdown(build_view(run, plain_analysis(run, study)))
 
 
-def test_equal_arms_have_no_section_and_all_costs(tmp_path):
+def test_an_undecided_comparison_has_costs_but_no_why_section(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
     run = with_counters(make_run(tmp_path, study), rows=(1.0, 1.0))
     analysis = plain_analysis(run, study)
@@ -105,7 +105,7 @@ def test_a_run_without_counters_has_no_table_of_costs(view):
 
 @pytest.fixture(scope="module")
 def profiled_once(tmp_path_factory):
-    """Return a run with a profile of one epoch, and two that its folder keeps no longer."""
+    """Return a run with a profile of one epoch; those of two more are deleted from its folder."""
     run = make_run(tmp_path_factory.mktemp("once"), duel_study(workloads=("oltp_read_only",), threads=(4,)))
     with_counters(run, rows=(1.0, 1.0))
     add_profiles(run, cells=["oltp_read_only/4"], epochs=3)
@@ -113,7 +113,7 @@ def profiled_once(tmp_path_factory):
     return Context(run, plain_analysis(run, run.study()))
 
 
-def test_a_terminal_says_why_in_a_few_lines_with_the_cpu_time_measured_without_the_profiler(profiled_once):
+def test_the_terminal_says_why_briefly_with_cpu_time_from_unprofiled_epochs(profiled_once):
     (said,) = why_lines(profiled_once)
     assert len(textwrap.wrap(said, 80)) <= WHY_LINES
     needs, parts, sampled = said.split(". ")[:3]

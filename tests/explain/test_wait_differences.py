@@ -37,14 +37,14 @@ def test_the_wait_that_differs_comes_first_and_is_named():
     assert found[0].ratio.interval.holds(np.log(0.05))
 
 
-def test_a_wait_of_one_arm_alone_has_a_difference_and_no_ratio():
+def test_a_wait_on_only_one_arm_has_a_difference_but_no_ratio():
     (found,) = compared({"A": {}, "B": {FSYNC: 30_000}})
     assert found.baseline == 0
     assert found.ratio is None
     assert found.differs
 
 
-def test_waits_that_are_nothing_beside_an_event_are_left_out():
+def test_waits_that_are_negligible_per_event_are_left_out():
     assert compared({"A": {MUTEX: 1_000}, "B": {MUTEX: 30}}) == ()
 
 

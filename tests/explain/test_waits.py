@@ -28,7 +28,7 @@ class Kept:
         self.cells = {cell: CellWaits(**each) for cell, each in values.items()}
 
 
-def test_an_events_waits_are_those_of_all_events_between_the_readings():
+def test_waits_are_divided_by_all_events_between_the_readings():
     """Events outside the connections' windows wait, too."""
     kept, server = Kept(), FakeServer()
     watch = Waits(kept)

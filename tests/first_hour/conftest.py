@@ -1,4 +1,4 @@
-"""What the tests of the first hour type with: a terminal of 80 columns, and what is seen in it without chance."""
+"""Fixtures of the first hour: a terminal of 80 columns, and its screen without what changes from run to run."""
 
 import re
 
@@ -17,7 +17,7 @@ COPIED = (
 
 @pytest.fixture
 def typed(shell):
-    """`typed(line)`: what is seen after it was typed.
+    """`typed(line)`: type a line and return what is seen.
 
     With `empty` the cache holds no servers; with `inside` the command runs in the test's process.
     """
@@ -38,7 +38,7 @@ def typed(shell):
 
 @pytest.fixture
 def walked(typed, shell, snapshot):
-    """`walked(*lines)`: all of them are typed, and what is seen is as it was."""
+    """`walked(*lines)`: type all lines and compare the screen with the snapshot."""
 
     def walk(*lines, **how):
         transcript = ""

@@ -28,7 +28,7 @@ class Seen:
 
     Attributes:
         screen: lines that are left at the end.
-        raw: all of it, with what was overwritten later.
+        raw: everything written, including what was overwritten later.
     """
 
     code: int
@@ -37,7 +37,7 @@ class Seen:
 
 
 def type_line(line, *, command, folder, env, keys=(), limit_s=120.0):
-    """Type a line that begins with `bakeoff`; `keys` are pairs of a text to wait for and what is typed then."""
+    """Type a line that begins with `bakeoff`; `keys` are pairs of a text to wait for and the keys to type then."""
     parent, child = pty.openpty()
     termios.tcsetwinsize(child, (ROWS, COLUMNS))
     process = subprocess.Popen(
@@ -57,7 +57,7 @@ def type_line(line, *, command, folder, env, keys=(), limit_s=120.0):
 
 
 def type_inside(line, *, folder, env):
-    """The same inside this process, which saves the second that the imports take: commands that start no server."""
+    """Like `type_line`, inside this process, which saves a second of imports. For commands that start no server."""
     parent, child = pty.openpty()
     termios.tcsetwinsize(child, (ROWS, COLUMNS))
     written = bytearray()

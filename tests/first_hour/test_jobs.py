@@ -32,7 +32,7 @@ SIZES = "--tables 1 --table-size 1000 --builds 1 --threads 2 --warm-up 2s --budg
 
 @pytest.fixture
 def files(shell):
-    """What somebody has at hand: two cnf files, a script, and a study with a slip in it."""
+    """Files of a user: cnf files, scripts, and a study with a mistake in it."""
     (shell.folder / "old.cnf").write_text("[mysqld]\ninnodb_flush_method = fsync\n[client]\nuser = root\n")
     (shell.folder / "new.cnf").write_text("[mysqld]\ninnodb_flush_method = O_DIRECT\nmax-connections = 500\n")
     (shell.folder / "mine.lua").write_text(SCRIPT)
@@ -43,7 +43,7 @@ def files(shell):
 
 
 @pytest.mark.server
-def test_slips_in_files_are_named_with_a_remedy(walked, files):
+def test_mistakes_in_files_are_reported_with_a_remedy(walked, files):
     walked(
         "bakeoff duel mysql:8.0.15,@old.cnf mysql:8.0.15,@none.cnf",
         "bakeoff duel mysql:8.0.15,@old.cnf mysql:8.0.15,@broken.cnf",
@@ -54,7 +54,7 @@ def test_slips_in_files_are_named_with_a_remedy(walked, files):
     )
 
 
-def test_what_there_is_beside_duels(typed, walked):
+def test_tpcc_and_sysbench_are_described(typed, walked):
     walked(
         "bakeoff list workloads tpcc",
         "bakeoff sysbench --version",
@@ -66,7 +66,7 @@ def test_what_there_is_beside_duels(typed, walked):
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed, walked, shell, files):
+def test_a_cnf_duel_and_an_allocator_study_are_compared_and_pruned(typed, walked, shell, files):
     seen = typed(f"bakeoff duel mysql:8.0.15,@old.cnf mysql:8.0.15,@new.cnf -w mine.lua {SIZES} --fail-on slower")
     assert seen.code == 0 and too_wide(seen, shell) == [], seen.screen
     assert "Is mysql:8.0.15,@new.cnf faster than mysql:8.0.15,@old.cnf?" in seen.screen

@@ -24,9 +24,7 @@ STUBS = {
 
 
 @pytest.mark.parametrize(("package", "library"), [("libaio1", "libaio.so.1"), ("libaio1t64", "libaio.so.1t64")])
-def test_libaio_is_installed_under_the_name_of_the_distribution_and_found_as_servers_ask_for_it(
-    tmp_path, package, library
-):
+def test_setup_installs_libaio_and_links_the_name_that_servers_load(tmp_path, package, library):
     libraries, calls = tmp_path / "libraries", tmp_path / "calls"
     for folder in ("bin", "libraries", "clone/tools", "clone/.venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
@@ -42,7 +40,7 @@ def test_libaio_is_installed_under_the_name_of_the_distribution_and_found_as_ser
     for name in ("requirements.txt", ".venv/bin/activate"):
         (tmp_path / "clone" / name).touch()
     env = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
-    for _ in range(2):  # the second time all is there
+    for _ in range(2):  # the second time nothing is missing
         ran = subprocess.run(
             [tmp_path / "clone/tools/setup"], env=env, capture_output=True, text=True, timeout=60, check=False
         )

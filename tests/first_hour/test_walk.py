@@ -14,11 +14,11 @@ TWO = "mysql:8.0.15 mysql:8.0.15"
 TINY = "--tables 1 --table-size 1000 --builds 1 --threads 1 -w oltp_point_select"
 
 
-def test_looking_around(walked):
+def test_help_and_version_are_shown(walked):
     walked("bakeoff", "bakeoff --help", "bakeoff --version", "bakeoff -V", "bakeoff duel --help", inside=True)
 
 
-def test_what_there_is(walked):
+def test_lists_and_prune_work_with_an_empty_cache(walked):
     walked(
         "bakeoff list servers",
         "bakeoff list workloads",
@@ -33,7 +33,7 @@ def test_what_there_is(walked):
 
 
 @pytest.mark.server
-def test_slips_are_named_with_a_remedy(walked):
+def test_mistakes_are_reported_with_a_remedy(walked):
     """The options of an installed server are known, so a typo in one is found."""
     walked(
         "bakeoff mysql:5.7 mysql:8.0",
@@ -61,7 +61,7 @@ def test_slips_are_named_with_a_remedy(walked):
     )
 
 
-def test_what_it_would_take(walked):
+def test_plans_and_dry_runs_show_what_a_run_would_take(walked):
     walked(
         "bakeoff plan charset-collation --scale demo",
         "bakeoff duel mysql:5.7.22 mysql:8.0.15,innodb_flush_method=fsync --threads 1,4,16 --dry-run",
@@ -71,7 +71,7 @@ def test_what_it_would_take(walked):
     )
 
 
-def test_the_doctor_looks(typed, shell):
+def test_the_quick_doctor_checks_the_machine(typed, shell):
     seen = typed("bakeoff doctor --quick", inside=True)
     lines = seen.screen.splitlines()
     assert seen.code in (0, 3)
@@ -81,7 +81,7 @@ def test_the_doctor_looks(typed, shell):
 
 
 @pytest.mark.server
-def test_a_duel_and_what_is_left_of_it(typed, walked, shell):
+def test_a_duel_is_run_listed_reported_and_deleted(typed, walked, shell):
     seen = typed(f"bakeoff duel {TWO} {TINY} --budget 8s --no-verdict --seed 1")
     assert seen.code == 0, seen.screen
     for stage in ("loading mysql:8.0.15 (A)", "choosing the slice length", "measuring oltp_point_select/1", "report"):
@@ -109,7 +109,7 @@ def test_a_duel_and_what_is_left_of_it(typed, walked, shell):
 
 
 @pytest.mark.server
-def test_ctrl_c_before_there_is_anything(typed, shell):
+def test_ctrl_c_while_loading_leaves_nothing_behind(typed, shell):
     seen = typed(f"bakeoff duel {TWO} {TINY}", keys=[("loading", b"\x03")])
     assert (seen.code, seen.screen.splitlines()[-1]) == (130, "bakeoff: interrupted.")
     assert "●" not in seen.screen

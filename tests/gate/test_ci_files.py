@@ -41,7 +41,7 @@ def commands(shell):
 
 
 def run_lines(shell, text, env):
-    """What a CI system runs: bash, which ends at the first error."""
+    """Run the lines as a CI system does: in bash, which stops at the first error."""
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", text], cwd=shell.folder, env=shell.env | env, capture_output=True, text=True
     )
@@ -56,7 +56,7 @@ def test_every_file_is_named_on_the_page_and_no_input_is_pasted_into_a_command()
                 assert set(pasted) <= {"github.event.number"}, "whoever names an input could run a command"
 
 
-def test_every_input_of_the_workflow_reaches_it():
+def test_every_workflow_input_is_used():
     job = github_job()
     # The plain parser of YAML 1.2 keeps `on` as text.
     inputs = load("github-gate.yml")["on"]["workflow_call"]["inputs"]
@@ -119,7 +119,7 @@ def test_the_commands_of_the_gitlab_job_run(shell, commands):
         ("17", '<!-- bakeoff:gate:x"))|. -->', "", None),
     ],
 )
-def test_the_comment_is_made_once_and_changed_after_that(shell, commands, number, marker, found, does):
+def test_the_pull_request_comment_is_created_once_and_then_updated(shell, commands, number, marker, found, does):
     (job,) = load("github-comment.yml")["jobs"].values()
     (text,) = [step["run"] for step in job["steps"] if step["name"].startswith("Comment")]
     (shell.folder / "pull-request").write_text(f"{number}\n")

@@ -58,13 +58,13 @@ PAIR = (SERVER, SERVER)
         ((*PAIR, "--on-unclear", "maybe"), "'maybe'"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(inside, arguments, says):
+def test_a_usage_error_is_one_line_with_exit_code_2(inside, arguments, says):
     ran = inside("gate", *arguments)
     assert ran.code == ExitCode.USAGE, ran
     assert says in ran.complaint
 
 
-def test_a_wrong_name_replaces_the_file_of_an_earlier_gate_too(inside, shell):
+def test_an_invalid_name_overwrites_the_junit_file_of_an_earlier_gate(inside, shell):
     for name in ("a b", "\udcff"):  # the second is not UTF-8
         (shell.folder / "gate.xml").write_text("passed")
         assert inside("gate", *PAIR, "--junit", "gate.xml", "--name", name).code == ExitCode.USAGE
@@ -72,14 +72,14 @@ def test_a_wrong_name_replaces_the_file_of_an_earlier_gate_too(inside, shell):
 
 
 @pytest.mark.parametrize("command", ["gate", "bisect"])
-def test_a_hint_names_no_option_that_the_command_lacks_alone(inside, command):
+def test_a_hint_says_which_command_has_the_option(inside, command):
     ran = inside(command, *PAIR, SERVER, "-o", "mysql_storage_engine=myisam")
     assert ran.code == ExitCode.USAGE
     assert "Write --mysql-storage-engine (duel), or engine in the settings of a study." in ran.complaint
 
 
 @pytest.mark.parametrize("command", ["gate", "bisect"])
-def test_of_a_dump_of_two_databases_one_is_named(inside, shell, command):
+def test_a_dump_of_two_databases_needs_the_database_option(inside, shell, command):
     (shell.folder / "two.sql").write_text("USE shop;\nCREATE TABLE t (a INT);\nUSE other;\nCREATE TABLE u (a INT);\n")
     script = shell.folder / "own.lua"
     script.write_text("function event() end\n")
@@ -91,7 +91,7 @@ def test_of_a_dump_of_two_databases_one_is_named(inside, shell, command):
 
 
 @pytest.mark.parametrize(("more", "code"), [((), ExitCode.USAGE), (("--bisect",), ExitCode.BISECT_ABORT)])
-def test_an_error_is_an_error_of_junit_too_and_replaces_an_earlier_file(inside, shell, more, code):
+def test_an_error_is_written_to_junit_and_replaces_an_earlier_file(inside, shell, more, code):
     (shell.folder / "gate.xml").write_text("passed")
     ran = inside("gate", "path:nowhere", SERVER, "--junit", "gate.xml", "--name", "reads", *more)
     assert ran.code == code
@@ -120,7 +120,7 @@ def write_study(shell, text):
     return ("--study", "ci.yaml")
 
 
-def test_a_study_file_that_is_wrong_is_named_with_its_line(inside, shell):
+def test_an_error_in_a_study_file_names_its_line(inside, shell):
     ran = inside("gate", *write_study(shell, "servers: [mysql:5.7, mysql:8.0]\nbudgett: 3m"))
     assert ran.code == ExitCode.USAGE
     assert ran.complaint.startswith("bakeoff: ci.yaml:5: ")
@@ -131,7 +131,7 @@ def test_a_study_file_that_is_wrong_is_named_with_its_line(inside, shell):
     assert (ran.code, "fixed where a rate" in ran.complaint) == (ExitCode.USAGE, True)
 
 
-def test_for_git_bisect_a_missing_build_is_skipped_and_a_mistake_ends_it(inside):
+def test_git_bisect_skips_a_missing_build_and_aborts_on_a_mistake(inside):
     assert inside("gate", SERVER, "path:nowhere", "--bisect").code == ExitCode.BISECT_SKIP
     assert inside("gate", "path:nowhere", SERVER, "--bisect").code == ExitCode.BISECT_ABORT
     for mistake in (("--max-slowdown", "much"), ("--max-slowdwn", "3%"), ("--on-unclear", "maybe"), ("--tables", "0")):
@@ -142,7 +142,7 @@ def test_for_git_bisect_a_missing_build_is_skipped_and_a_mistake_ends_it(inside)
 @pytest.mark.parametrize(
     ("missing", "code"), [("mysql:8.0.33", ExitCode.BISECT_ABORT), (SERVER, ExitCode.BISECT_SKIP), ("", 0)]
 )
-def test_for_git_bisect_a_baseline_that_cannot_be_fetched_ends_it(inside, monkeypatch, missing, code):
+def test_git_bisect_aborts_if_the_baseline_cannot_be_fetched(inside, monkeypatch, missing, code):
     def install(server, _progress):
         if str(server) == missing:
             raise ServerError(f"server {server}: it could not be fetched.")
@@ -210,7 +210,7 @@ class TestAGateThatFails:
         (run,) = shell.runs
         assert "The gate failed" in (run / "report.html").read_text()
 
-    def test_is_reported_again_as_what_it_was(self, failed, inside):
+    def test_is_reported_again_with_its_answer(self, failed, inside):
         shell, _ = failed
         ran = inside("report", "latest", "--runs", str(shell.folder / "runs"), "--format", "text")
         assert ran.code == 0 and "The gate failed" in ran.out
@@ -235,7 +235,7 @@ def test_equal_builds_of_a_study_pass(shell):
 @pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_gate_that_cannot_tell(shell):
+def test_a_slowdown_at_the_limit_is_unclear(shell):
     """Slower by exactly what is allowed, which no budget can decide."""
     limited = [*SMALL[:-2], "--budget", "65s", "--inject-slowdown", "25%", "--quiet"]
     ran = shell.run("gate", *PAIR, *limited, "--junit", "gate.xml")
@@ -271,7 +271,7 @@ def test_ctrl_c_reports_what_is_known_and_exits_with_130(shell):
 @pytest.mark.slow
 @pytest.mark.needs("history")
 @pytest.mark.timeout(600)
-def test_a_gate_that_was_killed_goes_on_and_answers_as_it_would_have(shell):
+def test_a_killed_gate_can_be_resumed_and_still_answers(shell):
     process = shell.start(
         "gate", *PAIR, *SMALL, "--inject-slowdown", "100%", "--junit", "gate.xml", "--name", "reads",
         "--history", "h.db",

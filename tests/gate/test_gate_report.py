@@ -1,4 +1,4 @@
-"""A gate's report: its lead, and what CI systems are given."""
+"""A gate's report: its first sentence, and its output for CI systems."""
 
 import json
 import math
@@ -52,7 +52,7 @@ def view_of(tmp_path_factory):
         (AT_THE_LIMIT, "The gate cannot tell: "),
     ],
 )
-def test_every_form_begins_with_the_answer(view_of, effect, begins):
+def test_every_format_begins_with_the_answer(view_of, effect, begins):
     view = view_of(effect)
     assert view.question == "Is mysql:8.0 at most 2% slower than mysql:5.7?"
     assert view.summary[0].startswith(begins)
@@ -87,7 +87,7 @@ def test_the_slowdown_that_is_allowed_is_shown_as_it_was_typed(tmp_path, share, 
     assert f"allowed −{shown}" in junit(view, "reads", unclear="error")
 
 
-def test_a_run_that_is_no_gate_says_nothing_of_one(tmp_path):
+def test_a_run_that_is_not_a_gate_does_not_mention_one(tmp_path):
     study = duel_study(control=False, threads=(4,))
     run = make_run(tmp_path, study, epochs=6)
     view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
@@ -105,7 +105,7 @@ def test_the_summary_begins_with_its_marker_and_holds_the_table(view_of):
     assert len(text) < 4_000
 
 
-def test_annotations_are_one_command_in_a_line(view_of):
+def test_each_annotation_is_a_one_line_github_command(view_of):
     assert list(annotations(view_of(EQUAL), "gate", level="warning")) == []
     (failed,) = annotations(view_of(SLOWER), "gate", level="warning")
     assert failed.startswith("::error title=bakeoff gate::The gate failed") and "\n" not in failed
@@ -152,7 +152,7 @@ def test_junit_has_a_test_for_each_comparison(view_of, effect, unclear, kinds):
         (AT_THE_LIMIT, OnUnclear.FAIL, False, 1),
     ],
 )
-def test_exit_codes(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, code):
+def test_the_exit_code_follows_the_answer_and_options(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, code):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     end = gate(junit=tmp_path / "gate.xml", on_unclear=on_unclear, bisect=bisect).question
     view = view_of(effect)
@@ -174,7 +174,7 @@ def test_the_ends_of_a_change_are_rounded_outwards(low, high, text):
     assert change_interval(Interval(low=low, high=high)) == text
 
 
-def test_a_file_that_cannot_be_written_leaves_the_answer(view_of, tmp_path, monkeypatch, capsys):
+def test_unwritable_files_do_not_suppress_the_answer(view_of, tmp_path, monkeypatch, capsys):
     (tmp_path / "gate.xml").mkdir()
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "nowhere" / "summary.md"))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
@@ -193,8 +193,8 @@ def test_a_file_that_cannot_be_written_leaves_the_answer(view_of, tmp_path, monk
         (AT_THE_LIMIT, {"name": "reads", "bisect": True}, ExitCode.BISECT_SKIP),
     ],
 )
-def test_a_resumed_gate_ends_as_it_would_have(inside, shell, monkeypatch, effect, end, code):
-    """All but the measuring."""
+def test_a_resumed_gate_has_the_exit_code_of_an_uninterrupted_one(inside, shell, monkeypatch, effect, end, code):
+    """Only the measuring is replaced."""
     study = gate(**end)
     truth = Truth(effect={"B": effect}, sd_slice=0.02, sd_restart=0.006)
     run = make_run(shell.folder, study, truth, epochs=8)
@@ -211,14 +211,14 @@ def test_a_resumed_gate_ends_as_it_would_have(inside, shell, monkeypatch, effect
     assert (run.path / "gate.md").read_text().startswith(f"<!-- bakeoff:gate:{name} -->")
 
 
-def test_a_gate_is_not_resumed_whose_files_cannot_be_written(inside, shell):
+def test_a_gate_whose_files_cannot_be_written_is_not_resumed(inside, shell):
     run = make_run(shell.folder, gate(junit=shell.folder / "nowhere" / "gate.xml"), epochs=2)
     ran = inside("run", "--resume", str(run.path))
     assert ran.code == ExitCode.USAGE and "gate.xml cannot be written" in ran.complaint
 
 
 @pytest.mark.parametrize(("bisect", "code"), [(False, ExitCode.NOT_READY), (True, ExitCode.BISECT_SKIP)])
-def test_an_error_of_a_resumed_gate_is_that_of_a_gate(inside, shell, monkeypatch, bisect, code):
+def test_an_error_in_a_resumed_gate_sets_its_exit_code_and_junit_file(inside, shell, monkeypatch, bisect, code):
     junit_file = shell.folder / "gate.xml"
     run = make_run(shell.folder, gate(junit=junit_file, bisect=bisect), epochs=2)
 

@@ -30,7 +30,7 @@ def answers_of(*samples, family=None):
     return answers(samples, limit=LIMIT, family=family or len(samples))
 
 
-def test_the_interval_answers_on_either_side_of_the_limit():
+def test_a_gate_answers_if_its_interval_excludes_the_limit():
     half = iv.precision_half_width(iv.standard_deviation(sample(0).values), 8)
     for stop in (Stop.BUDGET, Stop.PRECISE):
         assert answers_of(sample(LIMIT + 1.01 * half, stop)) == [Answer.PASS]
@@ -57,7 +57,7 @@ def test_a_run_that_ended_at_will_is_judged_by_the_anytime_valid_interval():
     assert answers_of(sample(0.5, Stop.RUNNING)) == [Answer.UNCLEAR]
 
 
-def test_too_few_epochs_or_no_ratio_answer_nothing():
+def test_too_few_epochs_or_no_ratio_are_unclear():
     assert answers_of(sample(0.5, n=5)) == [Answer.UNCLEAR]
     assert answers_of(sample(0.5, Stop.DECISIVE, n=5)) == [Answer.PASS]
     assert answers_of(Sample([-math.inf] * 8, Stop.BUDGET)) == [Answer.UNCLEAR]
@@ -96,7 +96,7 @@ def decided(study, plan, means):
 
 def study_and_plan(cells=3):
     study = gates.gate_study(cells=cells)
-    # Nothing is precise, so that only what is decided ends.
+    # No comparison ever gets precise, so measuring ends only by a decision.
     study = study.model_copy(update={"precision": 1e-9})
     return study, gates.gate_plan(study, read_epochs())
 
@@ -113,7 +113,7 @@ def test_measuring_ends_at_the_first_failure_and_not_at_the_first_pass():
     assert decided(study, plan, [0.0] * 3).stop is Stop.DECISIVE
 
 
-def test_decisive_about_the_limit_is_no_claim_of_a_difference():
+def test_being_decisive_about_the_limit_does_not_claim_a_difference():
     study, plan = study_and_plan(cells=1)
     context = AnalysisContext(study=study, family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
     (comparison,) = compare(by_comparison(history_of(study, plan, [0.0])), plan, context)
@@ -123,8 +123,8 @@ def test_decisive_about_the_limit_is_no_claim_of_a_difference():
     assert low > LIMIT, "the interval that is shown excludes the limit as well"
 
 
-def test_what_is_decisive_about_the_limit_alone_lends_no_strength_to_other_claims():
-    """Holm counts a comparison as rejected, which eases the others, only where its own ratio is not 1."""
+def test_a_comparison_decisive_about_the_limit_does_not_ease_other_claims():
+    """Holm counts a comparison as rejected, which eases the others, only if its own interval excludes 1."""
     study, plan = study_and_plan(cells=2)
     equal = history_of(study, plan, [0.0, 0.0])
     noisy = sample(0.0, scale=5.0).values
@@ -141,7 +141,7 @@ def test_what_is_decisive_about_the_limit_alone_lends_no_strength_to_other_claim
 
 
 def test_simulated_runs_are_judged_as_real_ones_are():
-    """The simulation's short cut over `compare` gives the answers of `judge`."""
+    """The simulation skips `compare` and still gives the answers of `judge`."""
     recorded = read_epochs()
     study = gates.gate_study(cells=2, budget_s=200.0)
     plan, rng = gates.gate_plan(study, recorded), np.random.default_rng(3)
@@ -165,7 +165,7 @@ def test_simulated_runs_are_judged_as_real_ones_are():
             assert [each.answer for each in gate.cells] == short
 
 
-def test_what_makes_a_gate_unclear():
+def test_undecided_missing_or_untrusted_comparisons_make_a_gate_unclear():
     study, plan = study_and_plan(cells=2)
     context = AnalysisContext(study=study, family=2, control=None, ended=Stop.BUDGET, epoch_s=20.0)
 
@@ -182,7 +182,7 @@ def test_what_makes_a_gate_unclear():
     assert math.isclose(judged(0.0, 0.0).max_slowdown, 0.02)
 
 
-def test_the_question_of_a_gate():
+def test_the_limit_of_a_gate_sets_its_reference_and_precision():
     study = as_gate(gates.simulated_study(), 0.02)
     assert math.isclose(study.question.reference, LIMIT)
     assert math.isclose(study.precision, -PRECISION_SHARE * LIMIT)
@@ -193,7 +193,7 @@ def test_the_question_of_a_gate():
 
 
 @pytest.mark.parametrize(("cells", "slow_cells", "passed"), [(1, 1, 0.9), (3, 1, 0.9), (3, 3, 0.75)])
-def test_error_rates_at_the_noise_of_recorded_epochs(of_runs, cells, slow_cells, passed):
+def test_error_rates_stay_within_the_documented_promises(of_runs, cells, slow_cells, passed):
     """The promises of docs/reference/gate.md, which the command there prints for more runs.
 
     Three cells that are all 1 % slower take more than ten minutes to pass nine times in ten.

@@ -82,7 +82,7 @@ def test_series_with_too_few_points_are_not_tested():
     assert beside == [(), *alone] and alone[0]
 
 
-def test_values_without_scatter_or_errors_are_defined():
+def test_constant_and_empty_series_are_handled():
     assert changes_of([]) == []
     assert changes_of([Track([0.0] * 20, [0.0] * 20)]) == [()]
     (change,) = changes_of([Track([0.0] * 10 + [0.1] * 10, [0.0] * 20)])[0]

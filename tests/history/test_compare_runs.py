@@ -32,7 +32,7 @@ def made(root, name, *, effect=SLOWER, study=None, epochs=8, base_tps=14_000.0):
     return make_run(root, study, Truth(effect={"B": effect}, base_tps=base_tps), epochs=epochs, blocks=4, name=name)
 
 
-def test_two_workloads_of_one_script_are_the_same_in_both_runs_and_another_speed_is_not():
+def test_workloads_of_one_script_are_told_apart_when_comparing_options():
     study = duel_study(workloads=("oltp_read_only",) * 2, threads=(4,))
     first, second = study.workloads
     first = first.model_copy(update={"options": (("skip_trx", True),)})
@@ -74,7 +74,7 @@ def test_a_contender_is_compared_with_the_baseline_of_its_own_round(root):
     assert {line.cell: line.earlier for line in ratios} == {cell: pytest.approx(ratio) for cell, ratio in found.items()}
 
 
-def test_the_newest_runs_have_names(root, capfd):
+def test_latest_names_the_newest_runs(root, capfd):
     """All three began at the same time, so their names decide."""
     assert [run.name for run in runs(root, "latest", "latest-1", "latest-2")] == ["third", "second", "first"]
     assert command(["report", "latest-1", "--format", "csv", "--runs", str(root)]) == 0
@@ -105,7 +105,7 @@ def test_arm_labels_are_unique(name):
     assert not any(label.endswith(f"({arm})") for arm, label in labels.items()), "two arms are set up alike"
 
 
-def test_a_server_against_itself_keeps_both_arms():
+def test_arms_of_the_same_server_get_distinct_labels():
     study = duel_study()
     twins = study.model_copy(update={"arms": (study.arms[0], study.arms[0].model_copy(update={"name": "B"}))})
     first, second = arm_labels(twins).values()
@@ -133,7 +133,7 @@ def test_other_machines_are_refused_unless_allowed(root, tmp_path):
     assert "another machine" in allowed.notes[0] and allowed.lines
 
 
-def test_the_machines_of_runs_over_a_cluster_are_those_that_measured(tmp_path, capfd):
+def test_the_machine_of_a_cluster_run_is_the_host_that_measured(tmp_path, capfd):
     study = duel_study(workloads=("oltp_point_select",), threads=(4,))
     for name, cpus in (("large", 96), ("small", 2)):
         machine = HOST.model_copy(update={"cpus": cpus})
@@ -148,7 +148,7 @@ def test_the_machines_of_runs_over_a_cluster_are_those_that_measured(tmp_path, c
     assert "small was measured on another machine: CPUs 96 and 2." in capfd.readouterr().out
 
 
-def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):
+def test_runs_that_share_nothing_are_refused_and_study_differences_noted(root, tmp_path):
     writes = made(tmp_path, "writes", study=duel_study(workloads=("oltp_write_only",), threads=(4,)))
     with pytest.raises(ResultsError, match="shares no cell and arm with writes"):
         compare_runs([*runs(root, "first"), writes])
@@ -227,7 +227,7 @@ def test_a_report_is_written_to_the_given_file(root, tmp_path, capsys, monkeypat
     assert "--open" in capsys.readouterr().err
 
 
-def test_the_command(root, capsys, monkeypatch):
+def test_the_compare_command_prints_text_and_json(root, capsys, monkeypatch):
     monkeypatch.setenv("BAKEOFF_RUNS", str(root))
     assert command(["compare", "first", "third"]) == 0
     out = capsys.readouterr().out
@@ -241,7 +241,7 @@ def test_the_command(root, capsys, monkeypatch):
     assert "named twice" in capsys.readouterr().err
 
 
-def test_welch_is_the_textbooks():
+def test_welch_matches_scipy():
     # Unequal variances and sizes; values from scipy.stats.ttest_ind(equal_var=False).
     stats = pytest.importorskip("scipy.stats")
     later, earlier = [0.1, 0.13, 0.09, 0.12, 0.3], [0.02, 0.05, 0.01]
@@ -254,7 +254,7 @@ def test_welch_is_the_textbooks():
     assert welch(moments([0.1] * 4), moments([0.1] * 4)).p_value == 1.0
 
 
-def test_the_degrees_of_freedom_are_those_of_the_hosts(tmp_path):
+def test_degrees_of_freedom_count_hosts_not_epochs(tmp_path):
     """Eight epochs on each of two hosts with different ratios count as two values, not sixteen."""
     study = duel_study(workloads=("oltp_point_select",), threads=(4,), control=False)
     compared = []
@@ -266,7 +266,7 @@ def test_the_degrees_of_freedom_are_those_of_the_hosts(tmp_path):
     assert ratio.found.estimate.interval.half_width > 0.06 and ratio.differs is False
 
 
-def test_the_place_of_the_client_is_reported(tmp_path):
+def test_a_different_client_host_is_reported(tmp_path):
     study = duel_study(workloads=("oltp_point_select",), threads=(1, 4))
     made(tmp_path, "first")
     made(tmp_path, "apart", study=study.loaded_from("a"))

@@ -27,7 +27,7 @@ def runs(shell):
         (run.path / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_from_runs_to_a_page(inside, shell, runs):
+def test_runs_are_added_shown_reported_and_exported(inside, shell, runs):
     ran = inside("history", "add", "one", "two", "--runs", "bakeoff-runs", "--series", "nightly")
     assert (ran.code, ran.out) == (ExitCode.DONE, "")
     assert "bakeoff-history.db: 12 points of one" in ran.err and "12 points of two" in ran.err
@@ -89,7 +89,7 @@ def test_files_of_other_tools_become_a_history_and_are_compared(inside, shell):
         (("report", "--history", "nowhere/h.db"), ExitCode.USAGE, "nowhere/h.db does not exist"),
     ],
 )
-def test_a_mistake_is_one_line(inside, shell, arguments, code, says):
+def test_a_mistake_is_reported_in_one_line(inside, shell, arguments, code, says):
     (shell.folder / "notes.txt").write_text("nothing of the kind\n" * 100)
     points, remarks = history()
     file = History(shell.folder / "h.db")

@@ -15,7 +15,7 @@ def history(tmp_path):
     return History(tmp_path / "history.db")
 
 
-def test_points_come_back_in_the_order_of_time_and_the_same_run_replaces_itself(history):
+def test_points_are_sorted_by_time_and_a_run_added_again_replaces_itself(history):
     points = list(nights(count=5))
     assert history.add(reversed(points)) == 5
     assert history.points() == points
@@ -26,7 +26,7 @@ def test_points_come_back_in_the_order_of_time_and_the_same_run_replaces_itself(
     assert len(history.points("release")) == 2 and len(history.points()) == 7
 
 
-def test_a_run_that_is_added_again_keeps_no_point_of_the_first_time(history):
+def test_adding_a_run_again_removes_its_earlier_points(history):
     first, other = nights(count=2)
     latency = first.model_copy(update={"metric": P95})
     assert history.add([first, latency, other]) == 3
@@ -37,7 +37,7 @@ def test_a_run_that_is_added_again_keeps_no_point_of_the_first_time(history):
     assert len(history.points()) == 4
 
 
-def test_annotations_come_back(history):
+def test_annotations_are_stored_once_and_sorted_by_time(history):
     later = Annotation(at=datetime(2026, 11, 2, tzinfo=UTC), text="machine replaced")
     earlier = Annotation(at=later.at - timedelta(days=1), series="nightly", text="'; DROP TABLE point; --")
     for each in (later, earlier, earlier):
@@ -45,7 +45,7 @@ def test_annotations_come_back(history):
     assert history.annotations() == [earlier, later]
 
 
-def test_another_file_is_refused_and_left_unchanged(tmp_path, history):
+def test_a_file_that_is_not_a_history_is_refused_and_left_unchanged(tmp_path, history):
     with pytest.raises(SpecError, match="does not exist"):
         history.points()
     assert not history.path.exists()

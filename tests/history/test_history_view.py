@@ -43,7 +43,7 @@ def texts(view, table):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The view of runs, one of which still has its page."""
+    """A folder of runs, one of which still has its page."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "nightly-07").mkdir()
     (folder / "nightly-07" / "report.html").write_text("<!doctype html>")
@@ -57,7 +57,7 @@ def page_file(folder):
     return page
 
 
-def test_it_says_what_changed_when_and_what_was_new_then():
+def test_the_view_lists_changes_with_their_date_and_annotation():
     view = view_of(*history())
     ((day, line, first, place, change, _, _, with_it),) = texts(view, "changes")
     assert (day, line, first, place) == ("2026-10-21", FIRST, "20abcdef0123", "this one")
@@ -90,7 +90,7 @@ def test_single_runs_are_never_tested_for_changes():
     assert "they get no verdict" in render_html(view_of(step))
 
 
-def test_titles_and_remarks_are_text_on_the_page():
+def test_remarks_commits_and_machines_are_escaped_on_the_page():
     points, remarks = history()
     remarks = [each.model_copy(update={"text": "<script>alert(1)</script>"}) for each in remarks]
     points = [point.model_copy(update={"commit": "<img src=x>", "machine": "<b>"}) for point in points]
@@ -98,7 +98,7 @@ def test_titles_and_remarks_are_text_on_the_page():
     assert "<script>alert" not in page and "<img src=x" not in page and "<b>" not in page
 
 
-def test_runs_whose_page_is_there_are_linked(page_file):
+def test_runs_are_linked_if_their_page_exists(page_file):
     assert re.findall(r'<a href="(nightly[^"]*)"', page_file.read_text()) == ["nightly-07/report.html"] * 3
 
 
@@ -112,7 +112,7 @@ def test_links_within_the_page_lead_somewhere(page_file, tmp_path):
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (400, "light")])
-def test_the_page_draws_every_line_without_network_and_axe_core_finds_nothing(browser, page_file, width, scheme):
+def test_the_page_draws_every_line_without_network_and_passes_axe_core(browser, page_file, width, scheme):
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page = context.new_page()
     said, asked = [], []
@@ -176,7 +176,7 @@ class TestForOtherPrograms:
         assert float(change["forward_change_percent"]) == pytest.approx(-3, abs=0.5)
         assert float(change["mean_after"]) < float(change["mean_before"])
 
-    def test_github_json_is_what_its_bigger_is_better_reads(self):
+    def test_github_json_has_the_format_of_github_action_benchmark(self):
         benches = json.loads(github_json(lines_of(history()[0], alpha=0.05)))
         assert [bench["unit"] for bench in benches] == ["events per second", *["ratio to the reference"] * 2]
         assert benches[1]["name"] == FIRST and benches[1]["range"].startswith("± ")
@@ -211,7 +211,7 @@ class TestPointsOfARun:
             ({"bench-1": (HOST, 0.0), "bench-2": (HOST, 0.05), "bench-3": (HOST, 0.02)}, 18, Stop.BUDGET),
         ],
     )
-    def test_the_error_of_a_latency_is_that_over_epochs_or_over_hosts(self, tmp_path, machines, epochs, ended):
+    def test_latency_errors_are_computed_over_epochs_or_over_hosts(self, tmp_path, machines, epochs, ended):
         study = duel_study(control=False, threads=(4,)).model_copy(update={"precision": 1e-5})
         effect = 0.0 if ended is Stop.ABORTED else -0.1  # which is decisive however measuring ended
         run = make_run(tmp_path, study, Truth(effect={"B": effect}), epochs=epochs, hosts=machines or None)
@@ -232,7 +232,7 @@ class TestPointsOfARun:
             assert (found.n, found.degrees) == (epochs, len(machines) - 1 if machines else epochs - 1)
             assert point.error == pytest.approx(found.sd / math.sqrt(found.n), rel=1e-6)
 
-    def test_an_analysis_without_errors_of_latencies_has_points_of_throughput(self, analysed):
+    def test_an_analysis_without_latency_errors_has_only_throughput_points(self, analysed):
         analysis = json.loads((analysed.path / "analysis.json").read_text())
         before = [{key: each[key] for key in each.keys() - {"error"}} for each in analysis["latencies"]]
         try:
@@ -276,6 +276,6 @@ def test_series_of_single_runs_are_compared_by_welch():
         compare_series(singles("old", old), ["old", "none"])
 
 
-def test_the_page_stays_small_for_years_of_nights():
+def test_the_page_stays_small_for_years_of_nightly_runs():
     page = render_html(view_of(list(nights(count=1000)), beside=Path("/")))
     assert len(page) < 2_000_000

@@ -1,4 +1,4 @@
-"""Results of other tools: files they wrote (imports/), and others from their documentation."""
+"""Imports from other tools: files that they wrote (imports/), and examples from their documentation."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def figures(points):
         ("go-tpc.txt", [("go-tpc", None, "tpmC", 1975.2), ("go-tpc", None, "p95", 109.1)]),
     ],
 )
-def test_files_that_the_tools_wrote(name, expected):
+def test_files_written_by_the_tools_are_imported(name, expected):
     points = read_points(WRITTEN / name, series="old", workload="w", server="mysql:8.0.15")
     assert figures(points) == [
         (tool, "w" if threads is None else f"w/{threads}", metric, "mysql:8.0.15", pytest.approx(value))
@@ -151,7 +151,7 @@ def test_files_that_the_tools_wrote(name, expected):
         (BENCHBASE_CSV, [("BenchBase", "out", "throughput", "unnamed server", 850.0)]),
     ],
 )
-def test_files_as_the_documentation_of_the_tools_shows_them(tmp_path, text, expected):
+def test_output_documented_by_the_tools_is_imported(tmp_path, text, expected):
     assert figures(read(tmp_path, text)) == expected
 
 
@@ -216,7 +216,7 @@ def test_a_given_name_keeps_transactions_apart(tmp_path):
     assert cells == ["orders NEWORD", "orders PAYMENT"]
 
 
-def test_a_database_of_hammerdb_that_has_grown_adds_what_is_new(tmp_path):
+def test_importing_a_grown_hammerdb_database_adds_only_new_jobs(tmp_path):
     history = History(tmp_path / "history.db")
     path = add_jobs(tmp_path / "hammer.DB", [RAN], tables=HAMMERDB_TABLES.format(profile="", more=""))
     assert history.add(read_points(path, series="old")) == 3
@@ -225,7 +225,7 @@ def test_a_database_of_hammerdb_that_has_grown_adds_what_is_new(tmp_path):
     assert [point.run for point in history.points() if point.metric == "NOPM"] == ["hammerdb-65B", "hammerdb-65C"]
 
 
-def test_another_sqlite_file_is_refused_in_a_sentence(tmp_path):
+def test_sqlite_files_without_results_are_refused(tmp_path):
     History(tmp_path / "history.db").add([])
     with pytest.raises(SpecError, match="cannot be read as HammerDB's database of jobs: no such table: JOBMAIN"):
         read_points(tmp_path / "history.db", series="old")
@@ -238,7 +238,7 @@ def test_another_sqlite_file_is_refused_in_a_sentence(tmp_path):
         read_points(torn, series="old")
 
 
-def test_the_date_is_the_files_own_else_when_it_was_written_and_can_be_given(tmp_path):
+def test_the_date_is_given_or_from_the_content_or_the_modification_time(tmp_path):
     began = datetime(2025, 11, 24, 16, 0, tzinfo=UTC)
     assert {point.at for point in read(tmp_path, BENCHBASE)} == {began}
     path = tmp_path / "out.log"
@@ -251,8 +251,8 @@ def test_the_date_is_the_files_own_else_when_it_was_written_and_can_be_given(tmp
 
 
 @pytest.mark.parametrize("unknown", ["missing", None])
-def test_a_summary_of_benchbase_is_imported_without_what_it_does_not_say(tmp_path, unknown):
-    """Older versions date only the end, a driver may hide the server's version, phases have terminals each."""
+def test_a_benchbase_summary_with_missing_fields_is_imported(tmp_path, unknown):
+    """Older versions have only an end date, drivers may hide the server version, phases may differ in terminals."""
     summary = json.loads(BENCHBASE) | {"Current Timestamp (milliseconds)": 1764000060000, "terminals": "2,4,8"}
     for key in ("Start timestamp (milliseconds)", "DBMS Version", "Latency Distribution"):
         summary[key] = None
@@ -301,7 +301,7 @@ def test_a_file_without_a_result_is_refused(tmp_path, text):
         read(tmp_path, text)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
+def test_an_unreadable_file_is_an_error(tmp_path):
     for path in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(ResultsError, match="cannot be read"):
             read_points(path, series="old")

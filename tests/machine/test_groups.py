@@ -35,7 +35,7 @@ def new_tree(root, *, at="", enabled="io memory", controllers="io memory cpu"):
     return root, own
 
 
-def test_version_1_has_a_folder_for_each_controller(tmp_path):
+def test_cgroup_v1_has_a_folder_for_each_controller(tmp_path):
     mount, own = old_tree(tmp_path / "cg", "blkio", "memory")
     group = Group("bakeoff-1", ("io", "memory"), Undo(tmp_path), mount, own)
     group.limit_storage(DISK, Storage(read_iops=1000, write_bandwidth=2 << 20))
@@ -48,7 +48,7 @@ def test_version_1_has_a_folder_for_each_controller(tmp_path):
     assert group.procs == (str(blkio / "cgroup.procs"), str(mount / "memory/bakeoff-1/cgroup.procs"))
 
 
-def test_version_1_counts_one_device(tmp_path):
+def test_cgroup_v1_counts_only_the_given_device(tmp_path):
     mount, own = old_tree(tmp_path / "cg", "blkio")
     group = Group("g", ("io",), Undo(tmp_path), mount, own)
     (mount / "blkio/g/blkio.throttle.io_serviced").write_text("8:0 Read 9\n8:16 Read 5\n8:16 Write 6\nTotal 20\n")
@@ -58,7 +58,7 @@ def test_version_1_counts_one_device(tmp_path):
     }  # fmt: skip
 
 
-def test_version_2_has_one_folder(tmp_path):
+def test_cgroup_v2_has_one_folder(tmp_path):
     mount, own = new_tree(tmp_path / "cg", at="service")
     group = Group("bakeoff-1", ("io", "memory"), Undo(tmp_path), mount, own)
     assert group.folders == [mount / "service/bakeoff-1"]
@@ -75,14 +75,14 @@ def test_version_2_has_one_folder(tmp_path):
     assert group.storage_counters(Device(8, 0, "sda"))["storage.reads"] == 0
 
 
-def test_version_2_turns_a_controller_on_where_it_is_off(tmp_path):
+def test_cgroup_v2_enables_a_disabled_controller(tmp_path):
     mount, own = new_tree(tmp_path / "cg", enabled="memory")
     assert find_tree("io", mount, own).parent == mount
     assert (mount / "cgroup.subtree_control").read_text() == "+io"
 
 
-def test_the_processes_of_a_delegated_group_move_below_it(tmp_path, monkeypatch):
-    """The kernel refuses controllers to the groups below as long as a group has processes of its own."""
+def test_processes_of_a_delegated_group_move_into_a_child_group(tmp_path, monkeypatch):
+    """The kernel does not enable controllers for child groups while the parent has processes of its own."""
     mount, own = new_tree(tmp_path / "cg", at="user", enabled="")
     (mount / "user/cgroup.procs").write_text("17\n")
     inner = mount / "user/bakeoff-self"
@@ -98,20 +98,20 @@ def test_the_processes_of_a_delegated_group_move_below_it(tmp_path, monkeypatch)
     assert (inner / "cgroup.procs").read_text() == "17"
 
 
-def test_no_controller_is_one_line(tmp_path):
+def test_a_missing_controller_is_an_error(tmp_path):
     mount, own = new_tree(tmp_path / "cg", enabled="", controllers="cpu")
     with pytest.raises(HostError, match="does not have it") as error:
         find_tree("io", mount, own)
     assert "as root" in error.value.hint
 
 
-def test_no_control_groups_at_all_is_one_line(tmp_path):
+def test_missing_control_groups_are_an_error(tmp_path):
     with pytest.raises(HostError, match="no control groups for memory") as error:
         find_tree("memory", tmp_path, tmp_path / "own")
     assert "container" in error.value.hint
 
 
-def test_a_tree_that_may_not_be_changed_is_one_line(tmp_path, monkeypatch):
+def test_a_read_only_tree_is_an_error(tmp_path, monkeypatch):
     """As in a container, where it is mounted read-only."""
     mount, own = old_tree(tmp_path / "cg", "blkio")
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -119,13 +119,13 @@ def test_a_tree_that_may_not_be_changed_is_one_line(tmp_path, monkeypatch):
         find_tree("io", mount, own)
 
 
-def test_a_container_s_group_outside_of_the_mount_is_passed_over(tmp_path):
+def test_a_containers_group_outside_the_mount_is_ignored(tmp_path):
     mount, own = old_tree(tmp_path / "cg", "memory")
     own.write_text("3:memory:/../../outside\n")
     assert find_tree("memory", mount, own).parent == mount / "memory"
 
 
-def test_a_group_is_written_down_before_it_is_made_and_undone(tmp_path):
+def test_a_group_is_recorded_and_can_be_undone(tmp_path):
     mount, own = old_tree(tmp_path / "cg", "blkio", "memory")
     folder = tmp_path / "pool"
     folder.mkdir()

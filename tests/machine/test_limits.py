@@ -1,4 +1,4 @@
-"""What a server is given of the machine, as it is written."""
+"""How limits on a server's share of the machine are written."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_limit_holds_for_reads_and_writes_unless_one_has_its_own():
     )
 
 
-def test_a_limit_of_its_own_replaces_that_of_the_preset():
+def test_an_explicit_limit_overrides_the_preset():
     assert storage_of("storage=gp3,storage.read_iops=9") == Storage(9, 3000, 125 << 20, 125 << 20)
 
 
@@ -33,14 +33,14 @@ def test_every_preset_can_be_read_and_names_its_source(name):
     assert PRESETS[name]["source"]
 
 
-def test_a_name_with_limits_is_read_back():
+def test_server_names_with_limits_round_trip():
     text = "mysql:8.0,innodb_flush_method=fsync,env.X=1,storage.iops=100,data_dir=/mnt/a,memory=2G,cpus=4,thp=never"
     assert str(parse_server(text)) == text
     machine = parse_server(text).machine
     assert (machine.data_dir, machine.memory_bytes, machine.cpus, machine.thp) == ("/mnt/a", 2 << 30, 4, "never")
 
 
-def test_a_server_without_limits_is_recorded_as_before():
+def test_limits_are_not_recorded_if_unset():
     assert "limits" not in parse_server("mysql:8.0").model_dump(mode="json")
 
 
@@ -75,7 +75,7 @@ def test_a_study_writes_limits_as_a_mapping():
     assert parts.server.machine.memory_bytes == 1 << 30
 
 
-def test_unlimited_storage_is_none_at_all():
+def test_unlimited_storage_equals_no_limit():
     parts = ArmParts()
     parts.apply({"server": "mysql:8.0", "storage": "unlimited"})
     assert parts.server == parse_server("mysql:8.0")
@@ -86,5 +86,5 @@ def test_an_unknown_limit_of_storage_is_named():
         check_level("storage", level_text({"iop": 1}))
 
 
-def test_a_limit_in_the_name_and_one_of_the_study_are_the_same_field():
+def test_limits_in_the_server_name_and_the_study_set_the_same_field():
     assert fields_set_by("memory", "2G")[0] in fields_set_by("server", "mysql:8.0,memory=1G")

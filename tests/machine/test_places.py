@@ -1,4 +1,4 @@
-"""Devices, CPUs, huge pages, images: what is asked of the machine, and one line if it cannot be had."""
+"""Devices, CPUs, huge pages and images: what is requested of the machine, and the error if it is not available."""
 
 import contextlib
 import os
@@ -29,18 +29,18 @@ def fake_disk(root, number, *, partition_of=""):
     return root
 
 
-def test_the_limit_of_a_partition_is_that_of_its_disk(tmp_path):
+def test_a_partition_is_limited_through_its_disk(tmp_path):
     number = tmp_path.stat().st_dev
     sys = fake_disk(tmp_path / "sys", f"{os.major(number)}:{os.minor(number)}", partition_of="8:16")
     assert device_of(tmp_path, sys) == Device(8, 16, "sdb")
 
 
-def test_memory_is_not_a_device_that_can_be_limited():
+def test_tmpfs_cannot_be_limited():
     with pytest.raises(HostError, match="tmpfs, which has no block device"):
         device_of(next(place for place in map(type(images.Path()), ("/dev/shm", "/run")) if place.is_dir()))
 
 
-def test_counters_of_one_device(tmp_path):
+def test_counters_are_read_for_one_device(tmp_path):
     line = "   8 16 sdb 100 1 800 50 200 2 1600 70 0 90 120 0 0 0 0 0 0\n"
     (tmp_path / "diskstats").write_text("   8 0 sda 1 1 1 1 1 1 1 1 1 1 1\n" + line)
     found = device_counters(Device(8, 16, "sdb"), tmp_path)
@@ -76,7 +76,7 @@ def fake_cpus(root, monkeypatch, *, cores, threads, unusable=(), offline=()):
         (64, 4, (), (3, 67)),
     ],
 )
-def test_cpus_are_one_of_each_usable_core_first(tmp_path, monkeypatch, cores, threads, unusable, offline):
+def test_cpus_are_taken_one_per_core_first(tmp_path, monkeypatch, cores, threads, unusable, offline):
     usable = fake_cpus(tmp_path, monkeypatch, cores=cores, threads=threads, unusable=unusable, offline=offline)
     usable_cores = {cpu % cores for cpu in usable}
     for count in (1, 2, len(usable_cores), len(usable)):
@@ -86,7 +86,7 @@ def test_cpus_are_one_of_each_usable_core_first(tmp_path, monkeypatch, cores, th
         assert len({cpu % cores for cpu in found}) == min(count, len(usable_cores))
 
 
-def test_cpus_of_a_core_may_be_neighbours(tmp_path, monkeypatch):
+def test_neighbouring_cpus_of_one_core_are_recognised(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     for cpu, siblings in enumerate(("0-1", "0-1", "2,3", "2,3")):
         place = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"
@@ -111,11 +111,11 @@ def test_cpus_of_a_core_may_be_neighbours(tmp_path, monkeypatch):
         ({"rocksdb_use_direct_reads": "ON"}, "rocksdb", True),
     ],
 )
-def test_which_tables_are_read_past_the_page_cache(variables, engine, direct):
+def test_direct_reads_depend_on_engine_and_options(variables, engine, direct):
     assert reads_directly(variables, engine) is direct
 
 
-def test_the_machine_gets_the_highest_mode_and_its_own_one_back(tmp_path):
+def test_the_machine_gets_the_highest_requested_huge_page_mode(tmp_path):
     file = tmp_path / "enabled"
     file.write_text("always [madvise] never\n")
     record = Undo(tmp_path)
@@ -126,7 +126,7 @@ def test_the_machine_gets_the_highest_mode_and_its_own_one_back(tmp_path):
     assert '["huge pages", "madvise", ""]' in (tmp_path / "undo.json").read_text()
 
 
-def test_a_server_is_kept_below_the_machine(tmp_path):
+def test_a_server_is_restricted_below_the_machines_huge_page_mode(tmp_path):
     file = tmp_path / "enabled"
     file.write_text("[always] madvise never")
     assert [huge_pages.restriction(mode, file) for mode in ("always", "madvise", "never", "")] == [None, 2, 0, None]
@@ -134,13 +134,13 @@ def test_a_server_is_kept_below_the_machine(tmp_path):
     assert [huge_pages.restriction(mode, file) for mode in ("madvise", "never")] == [None, 0]
 
 
-def test_no_huge_pages_is_one_line(tmp_path):
+def test_missing_huge_pages_are_an_error(tmp_path):
     with pytest.raises(HostError, match="no transparent huge pages"):
         huge_pages.require(["never"], tmp_path / "none")
     huge_pages.require([""], tmp_path / "none")
 
 
-def test_a_data_dir_that_is_not_there_is_one_line(tmp_path):
+def test_a_missing_data_dir_is_an_error(tmp_path):
     with pytest.raises(HostError, match="not a folder that bakeoff may write to"):
         require([Machine(data_dir=str(tmp_path / "none"))], tmp_path)
 
@@ -150,7 +150,7 @@ def test_latency_without_the_delay_target_is_refused(tmp_path):
         images.require_delay(tmp_path)
 
 
-def test_no_loop_devices_and_no_mkfs_are_one_line_each(tmp_path, monkeypatch):
+def test_missing_loop_devices_and_mkfs_are_errors(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(images.shutil, "which", lambda *_, **__: "/sbin/mkfs.xfs")
     with pytest.raises(HostError, match="no loop devices") as error:
@@ -162,7 +162,7 @@ def test_no_loop_devices_and_no_mkfs_are_one_line_each(tmp_path, monkeypatch):
     assert error.value.hint == "Run: apt-get install xfsprogs"
 
 
-def test_an_unknown_file_system_is_one_line_even_without_modprobe(tmp_path, monkeypatch):
+def test_an_unknown_file_system_is_an_error_even_without_modprobe(tmp_path, monkeypatch):
     (tmp_path / "filesystems").write_text("\text4\n")
     (tmp_path / "loop-control").touch()
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -218,7 +218,7 @@ def test_an_image_is_mounted_and_leaves_nothing(tmp_path, kind):
 
 
 @as_root
-def test_a_file_system_that_cannot_be_made_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_failed_mkfs_is_a_one_line_error_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setitem(images._MKFS, "ext4", ("mkfs.ext4", "-b", "7"))
     home, before = tmp_path / "001", loops()
     home.mkdir()
@@ -236,7 +236,7 @@ def test_evicted_files_keep_their_content(tmp_path):
     assert (tmp_path / "a/b").read_bytes() == b"x" * 10_000
 
 
-def test_storage_is_said_in_words():
+def test_storage_limits_are_described_in_words():
     assert (
         str(Storage(read_iops=3000, write_iops=3000, read_bandwidth=125 << 20)) == "3,000 IOPS each way, 131 MB/s read"
     )

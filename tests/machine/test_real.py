@@ -61,7 +61,7 @@ READER = """
 
 
 @pytest.mark.parametrize("limit", [1_000, 3_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_the_device_counts_what_the_limit_allows(folder, limit):
+def test_reads_reach_but_do_not_exceed_the_limit(folder, limit):
     home = folder / "001"
     home.mkdir()
     place = open_place(Machine(Storage(read_iops=limit), file_system="ext4"), home, data_bytes=0, undo=Undo(folder))
@@ -99,7 +99,7 @@ def test_the_device_counts_what_the_limit_allows(folder, limit):
     assert not place.group.folders[0].exists()
 
 
-def test_memory_is_limited_with_the_page_cache(folder):
+def test_exceeding_the_memory_limit_kills_the_process(folder):
     group = Group("bakeoff-test-memory", ("memory",), Undo(folder))
     group.limit_memory(128 << 20)
     assert not group.killed_at_memory_limit()
@@ -110,8 +110,8 @@ def test_memory_is_limited_with_the_page_cache(folder):
     assert group.killed_at_memory_limit()
 
 
-def test_a_process_is_kept_below_the_machine_s_huge_pages(folder):
-    """THP_enabled of /proc/PID/status is 0 for a process that may have none."""
+def test_huge_pages_can_be_disabled_for_one_process(folder):
+    """THP_enabled in /proc/PID/status is 0 if the process may not use huge pages."""
     said = {}
     for flags in (None, 0):
         code = "print(next(line for line in open('/proc/self/status') if line.startswith('THP_enabled')))"

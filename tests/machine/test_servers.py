@@ -1,4 +1,4 @@
-"""A real server with all that it can be given, and a bakeoff that is killed beside it."""
+"""A real server with every kind of limit, and cleanup after a bakeoff that was killed."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def created(pool, text):
     return pool.create("A", installation, settings, machine=spec.machine)
 
 
-def test_a_server_gets_what_its_name_says_and_keeps_it_over_a_restart(work):
+def test_a_servers_limits_take_effect_and_survive_a_restart(work):
     with ServerPool(work) as pool:
         pool.prepare([parse_server(LIMITED).machine])
         server = created(pool, LIMITED)
@@ -74,7 +74,7 @@ def test_a_server_that_is_killed_at_its_memory_limit_is_told_from_a_crash(work):
 
 
 @pytest.mark.slow
-def test_tables_behind_the_page_cache_get_a_memory_limit(work):
+def test_servers_that_use_the_page_cache_get_a_memory_limit(work):
     with ServerPool(work) as pool:
         server = created(pool, "mysql:8.0.15,storage.iops=2000,innodb_flush_method=fsync")
         server.start()
@@ -103,7 +103,7 @@ KILLED = """
 """
 
 
-def test_a_killed_bakeoff_leaves_neither_server_nor_mount_nor_group_to_the_next(work):
+def test_the_next_bakeoff_cleans_up_servers_mounts_and_groups(work):
     here = str(Path(__file__).parent)
     child = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(KILLED), str(work), here], stdout=subprocess.PIPE, text=True
@@ -131,7 +131,7 @@ def test_a_data_dir_holds_the_data_and_is_left_empty(work):
 
 
 @pytest.mark.slow
-def test_a_full_image_is_one_line(work, monkeypatch):
+def test_a_full_image_is_a_one_line_error(work, monkeypatch):
     monkeypatch.setattr("bakeoff.machine.images.SPARE_BYTES", 16 << 20)
     with ServerPool(work) as pool:
         with pytest.raises(BakeoffError, match="No space left on device") as error:

@@ -21,7 +21,7 @@ def cell_of(server, **fields):
     return plan_study(study_of(server, **fields), overhead_s=5.0, load_s=10.0).cells[0]
 
 
-def test_slices_are_whole_tenths_of_a_second_after_a_guard_of_one():
+def test_throttled_slices_are_whole_tenths_of_a_second():
     cell = cell_of("mysql:8.0,storage=gp3")
     assert cell.throttled and cell.long_slices
     assert cell.slices.guard_ns == 100_000_000
@@ -40,13 +40,13 @@ def test_the_plan_has_time_for_the_long_slices_of_many_arms():
     assert plan.budget_needed_s >= 10 + 6 * (5 + 12 * 2 * 2 * 1.1)
 
 
-def test_longer_slices_stay_whole():
+def test_lengthened_slices_stay_whole_tenths_of_a_second():
     plan = plan_study(study_of("mysql:8.0,storage=gp3", budget_s=3600.0), overhead_s=5.0, load_s=10.0)
     longer = with_longer_slices(plan, [plan.cells[0].name]).cells[0].slices
     assert longer.slice_ns % 100_000_000 == 0 and longer.guard_ns == 100_000_000
 
 
-def test_memory_alone_changes_no_slice():
+def test_a_memory_limit_alone_does_not_change_the_cell():
     assert cell_of("mysql:8.0,memory=2G") == cell_of("mysql:8.0")
 
 
@@ -57,6 +57,6 @@ def test_arms_with_few_cpus_run_free():
         study_of("mysql:8.0,cpus=1", placement=Placement.PAIRED)
 
 
-def test_a_running_server_is_not_restarted():
+def test_cold_cache_is_refused_for_a_running_server():
     with pytest.raises(SpecError, match=r"cache cold: .* is a running server"):
         study_of("mysql://root@127.0.0.1/", cache=Cache.COLD)

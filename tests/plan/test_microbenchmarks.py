@@ -6,7 +6,7 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.workloads import microbenchmarks, named_workloads, uses_sysbench_tables, workload_names, writes
 
 
-def test_the_set_and_each_of_its_names():
+def test_each_microbenchmark_name_selects_one_workload_of_the_set():
     everything = named_workloads("micro")
     assert workload_names(everything) == tuple(microbenchmarks())
     for name in microbenchmarks():

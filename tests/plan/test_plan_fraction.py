@@ -1,4 +1,4 @@
-"""Fractions: their resolution, their balance, which studies get one, and what they say of themselves."""
+"""Fractional designs: resolution, balance, which studies get one, and how the report describes them."""
 
 from itertools import combinations
 
@@ -13,7 +13,7 @@ from bakeoff.spec.study_file import read_study
     ("count", "runs", "resolution"),
     [(4, 8, 4), (5, 16, 5), (6, 16, 4), (7, 16, 4), (8, 16, 4), (9, 32, 4), (16, 32, 4)],
 )
-def test_the_smallest_fraction_of_resolution_four(count, runs, resolution):
+def test_the_smallest_fraction_with_at_least_resolution_four_is_chosen(count, runs, resolution):
     chosen = generators(count)
     basic = count - len(chosen)
     made = points(chosen, basic)
@@ -29,7 +29,7 @@ def test_the_smallest_fraction_of_resolution_four(count, runs, resolution):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_few_factors_have_none(count):
+def test_three_factors_or_fewer_have_no_fraction(count):
     assert generators(count) == ()
 
 
@@ -50,7 +50,7 @@ def study_of(folder, *, factors=FACTORS, more="", servers='["mysql:8.0.15"]'):
     return make_study(read_study(folder / "my.yaml"), seed=1)
 
 
-def test_six_factors_are_fractioned_and_the_aliases_named(tmp_path):
+def test_six_factors_get_a_fraction_and_the_aliases_are_named(tmp_path):
     study = study_of(tmp_path)
     fraction = study.design.fraction
     assert (len(study.arms), fraction.measured, fraction.complete, fraction.resolution) == (16, 16, 64, 4)
@@ -64,14 +64,14 @@ def test_six_factors_are_fractioned_and_the_aliases_named(tmp_path):
     assert f"{first[0]} × {first[1]} = {second[0]} × {second[1]}" in said
 
 
-def test_five_factors_keep_all_interactions_of_two_apart(tmp_path):
+def test_five_factors_keep_two_factor_interactions_distinct(tmp_path):
     fraction = study_of(tmp_path, factors="".join(FACTORS.splitlines(keepends=True)[:5])).design.fraction
     assert (fraction.measured, fraction.complete, fraction.resolution) == (16, 32, 5)
     assert all(len(group) == 1 for group in fraction.mixed_pairs())
     assert "cannot be distinguished" not in " ".join(fraction.sentences())
 
 
-def test_full_is_full_and_four_factors_are_too(tmp_path):
+def test_all_combinations_are_measured_if_asked_or_with_four_factors(tmp_path):
     assert len(study_of(tmp_path, more="design: full\n").arms) == 64
     four = "".join(FACTORS.splitlines(keepends=True)[:4])
     assert (len(study_of(tmp_path, factors=four).arms), study_of(tmp_path, factors=four).design.fraction) == (16, None)
@@ -79,7 +79,7 @@ def test_full_is_full_and_four_factors_are_too(tmp_path):
     assert (len(half.arms), half.design.fraction.resolution) == (8, 4)
 
 
-def test_factors_of_more_levels_and_those_in_where_are_crossed_in_full(tmp_path):
+def test_factors_with_three_levels_or_in_where_are_fully_crossed(tmp_path):
     where = 'where: [{not: {server: "mysql:5.7.22", transport: tcp}}]\n'
     study = study_of(tmp_path, servers='["mysql:8.0.15", "mysql:5.7.22"]', more=where)
     fraction = study.design.fraction
@@ -90,6 +90,6 @@ def test_factors_of_more_levels_and_those_in_where_are_crossed_in_full(tmp_path)
     assert len(study.arms) == 16 * 3 and study.design.excluded == 0
 
 
-def test_no_fraction_where_one_is_asked_for_is_a_mistake_with_its_line(tmp_path):
+def test_asking_for_an_impossible_fraction_is_an_error_with_its_line(tmp_path):
     with pytest.raises(SpecError, match=r"my.yaml:5: design: 2 two-level factors have no fraction of resolution IV"):
         study_of(tmp_path, factors="".join(FACTORS.splitlines(keepends=True)[:2]), more="design: fraction\n")

@@ -19,7 +19,7 @@ from bakeoff.plan.timing import (
 )
 
 
-def test_noisy_cells_get_more_and_the_epoch_takes_as_long():
+def test_noisy_cells_get_more_time_within_the_same_epoch():
     shares = shared_seconds(10.0, {"quiet": 1e-6, "middle": 2e-6, "noisy": 4e-6}, least_s=seconds_min(2))
     assert shares["quiet"] < shares["middle"] < shares["noisy"]
     assert math.fsum(shares.values()) == pytest.approx(30.0)
@@ -52,7 +52,7 @@ def test_the_last_epoch_that_fits_ends_with_the_budget(budget_s, overhead_s, cel
 
 
 @given(st.integers(2, 40), st.integers(2, 12))
-def test_turns_are_the_places_in_all_rounds(arms, at_once):
+def test_turns_count_the_arms_of_all_rounds(arms, at_once):
     names = tuple(map(str, range(arms)))
     assert turns(arms, at_once=at_once) == sum(map(len, rounds(names, at_once=at_once, seed=1, epoch=0)))
 
@@ -67,7 +67,7 @@ def test_measuring_counts_the_baseline_in_every_round(arms, at_once):
     assert plan.measuring_seconds({"c": arms}) == pytest.approx(20.0)
 
 
-def test_the_pace_is_that_of_the_last_three_epochs():
+def test_epoch_time_is_estimated_from_the_last_three_epochs():
     slow, quick = EpochCost(overhead_s=60, measured_s=40, planned_s=20), EpochCost(10, 21, 20)
     assert epoch_time([]) is None
     assert epoch_time([slow, quick, quick, quick]) == EpochTime(overhead_s=10, wall_per_planned=1.05)

@@ -25,7 +25,7 @@ def test_an_arm_may_have_more_rows_than_the_study():
     assert data_bytes(study, more) == 5 * data_bytes(study, Data())
 
 
-def test_options_that_are_no_numbers_are_passed_over():
+def test_non_numeric_sizes_are_ignored():
     study = study_of(Workload(script="oltp_read_only", options=(("table_size", "many"),)), tables=2, table_size=1000)
     assert row_count(study, Data()) == 2000
 

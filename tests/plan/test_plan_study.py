@@ -102,7 +102,7 @@ def test_leaving_out_a_finished_cell_changes_no_other_choice():
     assert rest.start_order == whole.start_order and rest.seeds == whole.seeds
 
 
-def test_scripts_of_ones_own_count_as_writing_even_under_a_bundled_name():
+def test_custom_scripts_count_as_writing_even_with_a_bundled_name():
     plan = plan_study(study(scripts=("oltp_read_only", "/tmp/oltp_read_only.lua")), overhead_s=5, load_s=0)
     assert {cell.name: cell.writes for cell in plan.cells} == {
         "oltp_read_only/1": False,
@@ -118,7 +118,7 @@ def test_freeze_is_for_writes_unless_asked(asked, expected):
     assert {cell.freeze for cell in plan.cells} == expected
 
 
-def test_a_budget_too_small_is_said_and_priced():
+def test_a_budget_too_small_reports_how_much_is_needed():
     plan = plan_study(study(budget_s=60), overhead_s=20, load_s=10)
     assert not plan.fits
     enough = plan_study(study(budget_s=plan.budget_needed_s), overhead_s=20, load_s=10)
@@ -140,7 +140,7 @@ def test_what_the_plan_says_it_takes_fits_the_budget(asked, overhead_s, load_s):
 
 @given(studies)
 @settings(max_examples=60)
-def test_default_slices_keep_two_blocks_and_a_tenth_of_guard(asked):
+def test_default_slices_allow_two_blocks_and_a_guard_of_at_most_a_tenth(asked):
     plan = plan_study(asked, overhead_s=5, load_s=0)
     for cell in plan.cells:
         lowest, highest = slice_bounds(plan, cell)
@@ -151,7 +151,7 @@ def test_default_slices_keep_two_blocks_and_a_tenth_of_guard(asked):
             assert 2 * 2 * len(plan.arms) * cell.slices.slice_ns <= plan.seconds_per_cell * 1e9
 
 
-def test_the_pilots_slices_are_taken_over():
+def test_with_slices_changes_only_the_named_cell():
     plan = plan_study(study(), overhead_s=5, load_s=0)
     chosen = SliceLength(slice_ns=200_000_000, guard_ns=10_000_000)
     frozen = plan.with_slices({"oltp_point_select/4": chosen})
@@ -160,7 +160,7 @@ def test_the_pilots_slices_are_taken_over():
 
 
 @pytest.mark.parametrize(("seconds", "blocks"), [(17.45, 2), (24.2, 3), (8.1, 1), (5.0, 1)])
-def test_blocks_of_long_slices_fill_the_measuring_and_no_more(seconds, blocks):
+def test_blocks_of_long_slices_fill_the_measuring_time_exactly(seconds, blocks):
     slices, counted = whole_blocks(SliceLength(slice_ns=2_000_000_000, guard_ns=10_000_000), seconds=seconds, turns=2)
     assert counted == blocks
     assert slices.slice_ns >= 2_000_000_000
@@ -203,7 +203,7 @@ def test_reads_are_measured_as_long_as_a_restart_costs(scripts, events_per_s, ex
     assert expected <= plan.seconds_per_cell < 1.1 * expected
 
 
-def test_connections_are_paired_where_that_is_sensible():
+def test_connections_are_paired_unless_too_many_or_reconnecting():
     many = plan_study(study(scripts=("oltp_read_only",), threads=(4, 1024, 1025)), overhead_s=5, load_s=0)
     assert [cell.placement for cell in many.cells] == ["paired", "paired", "free"]
     for value, expected in (("100", "free"), ("0", "paired"), (False, "paired")):
@@ -218,7 +218,7 @@ def test_connections_are_paired_where_that_is_sensible():
     assert free.unpaired == "the server has a thread pool"
 
 
-def test_after_the_pilot_every_cell_has_its_slices_and_noisy_ones_more_seconds():
+def test_the_pilot_sets_slices_and_gives_noisy_cells_more_time():
     asked = study(scripts=("oltp_point_select",), threads=(1, 4), budget_s=36_000.0)
     first = first_plan(asked, at_once=2, builds=2)
     slices = SliceLength(slice_ns=10**8, guard_ns=5 * 10**6)
@@ -229,7 +229,7 @@ def test_after_the_pilot_every_cell_has_its_slices_and_noisy_ones_more_seconds()
     assert plan.seconds_of("oltp_point_select/4") > plan.seconds_of("oltp_point_select/1")
 
 
-def test_seconds_by_noise_are_those_of_all_arms():
+def test_seconds_needed_for_noise_grow_with_the_number_of_arms():
     slices = SliceLength(slice_ns=5 * 10**6, guard_ns=5 * 10**5)
     pilots = {"oltp_point_select/4": CellPilot(slices, 6e-4, 1e9)}
     of_two, of_five = (

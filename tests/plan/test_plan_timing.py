@@ -24,7 +24,7 @@ def test_orders_are_a_published_function_of_the_seed():
     }  # fmt: skip
 
 
-def test_each_arm_starts_first_about_as_often():
+def test_each_arm_starts_first_about_equally_often():
     first = sum(shuffled("AB", seed, "start", 0)[0] == "A" for seed in range(2000))
     assert 900 < first < 1100  # 4.5 standard deviations
 
@@ -40,7 +40,7 @@ def test_each_arm_starts_first_about_as_often():
         (86400, 10, 3, (86400 / 1234 - 10) / 3),  # a long budget does not make the shortest run long
     ],
 )
-def test_seconds_from_the_budget(budget_s, overhead_s, cells, expected):
+def test_measuring_time_is_fitted_to_the_budget(budget_s, overhead_s, cells, expected):
     got = fit_seconds(20.0, rest_s=budget_s, overhead_s=overhead_s, cells=cells, least_s=seconds_min(2))
     assert got == pytest.approx(expected)
 
@@ -59,7 +59,7 @@ def test_measuring_as_long_as_a_restart_costs_is_at_worst_half_as_good_as_the_be
     assert all(cost(first) <= 2.01 * cost(m) for m in (0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0))
 
 
-def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
+def test_measuring_time_suffices_for_every_arm_and_long_slices():
     assert first_seconds(overhead_s=8, cells=1) == 8.0
     assert first_seconds(overhead_s=8, cells=4) == 5.0  # 2.5 s for each of two arms
     assert first_seconds(overhead_s=8, cells=4, turns=4) == 10.0
@@ -95,11 +95,11 @@ def test_a_noisy_cell_is_measured_until_six_epochs_reach_the_target():
 @pytest.mark.parametrize(
     ("slice_ms", "guard_ms"), [(50, 5), (100, 5), (200, 10), (2000, 10), (40, 4), (1000, 10), (150, 7.5)]
 )
-def test_guard(slice_ms, guard_ms):
+def test_the_guard_grows_with_the_slice_up_to_10_ms(slice_ms, guard_ms):
     assert guard_ns(int(slice_ms * 1e6)) == int(guard_ms * 1e6)
 
 
-def test_hosts_add_epochs_and_load_for_themselves():
+def test_several_hosts_share_the_epochs_after_loading_and_the_pilot():
     def seconds(hosts, **changed):
         return seconds_with_hosts(hosts, **{"epochs": 21, "load_s": 10.0, "epoch_s": 20.0, **changed})
 

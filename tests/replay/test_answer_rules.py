@@ -41,7 +41,7 @@ def test_rows_are_a_multiset_without_order_by():
     assert kinds(reply((1, None)), reply((1, ""))) == ({"rows"}, set())
 
 
-def test_order_counts_as_far_as_the_keys_fix_it():
+def test_row_order_matters_only_where_the_sort_keys_determine_it():
     by_name = b"SELECT id, name FROM t ORDER BY name"
     assert kinds(reply(A, B), reply(B, A), by_name)[0] == {"order"}
     assert kinds(reply((1, "a"), (2, "a")), reply((2, "a"), (1, "a")), by_name) == (set(), set())
@@ -53,13 +53,13 @@ def test_order_counts_as_far_as_the_keys_fix_it():
     assert kinds(reply(A, B), reply(B, A), b"(SELECT id, name FROM t ORDER BY name)") == (set(), set())
 
 
-def test_limit_explains_other_rows_only_where_it_was_free():
+def test_limit_explains_different_rows_only_if_the_choice_was_arbitrary():
     def longer(*pair):
         return lambda: pair
 
     any_row = b"SELECT id, name FROM t LIMIT 1"
     assert kinds(reply(A), reply(B), any_row, rerun=longer(reply(A, B), reply(B, A))) == (set(), {"limit"})
-    # One row in all: LIMIT cut nothing off, and a changed row is one.
+    # There is only one row, so LIMIT cut nothing off, and a changed row is a difference.
     assert kinds(reply(A), reply((1, "x")), any_row, rerun=longer(reply(A), reply((1, "x")))) == ({"rows"}, set())
     by_name = b"SELECT id, name FROM t ORDER BY name LIMIT 2"
     tied, other = [(1, "a"), (2, "b"), (3, "b")], [(1, "a"), (3, "b"), (2, "b")]
@@ -73,7 +73,7 @@ def test_limit_explains_other_rows_only_where_it_was_free():
     assert kinds(reply(A), reply((1, "x")), by_id, rerun=longer(reply(A, B), reply((1, "x"), B)))[0] == {"rows"}
 
 
-def test_last_digits_of_floats_are_no_difference():
+def test_the_last_digits_of_floats_are_ignored():
     for column, near, far in ((DOUBLE, "0.30000000000000004", "0.3000000001"), (FLOAT, "0.300001", "0.3001")):
         assert (
             kinds(reply((1, "0.3"), columns=(NUMBER, column)), reply((1, near), columns=(NUMBER, column)))[0] == set()
@@ -85,7 +85,7 @@ def test_last_digits_of_floats_are_no_difference():
     assert kinds(*zero) == (set(), set())
 
 
-def test_errors_warnings_affected_rows_and_columns():
+def test_errors_warnings_affected_rows_and_columns_are_compared():
     failed = reply(errno=1305, message="FUNCTION does not exist")
     assert kinds(failed, reply(A)) == ({"errors"}, set())
     assert kinds(failed, reply(errno=1305, message="other words")) == (set(), set())
@@ -117,7 +117,7 @@ def test_volatile_rows_are_listed():
         ("SELECT UNIX_TIMESTAMP ( )", ("UNIX_TIMESTAMP",)),
     ],
 )
-def test_volatile_words(text, words):
+def test_volatile_words_are_found_in_digest_texts(text, words):
     assert volatile_words(text) == words
 
 
@@ -133,7 +133,7 @@ def test_volatile_words(text, words):
         (b"SELECT a FROM t ORDER BY a FOR UPDATE", Shape(("a",))),
     ],
 )  # fmt: skip
-def test_order_by_and_limit_at_the_top_level(sql, shape):
+def test_only_top_level_order_by_and_limit_are_parsed(sql, shape):
     assert shape_of(sql) == shape
 
 
@@ -181,5 +181,5 @@ def test_large_results_are_compared_by_checksums(monkeypatch):
         ("Unknown column 'a' in 'field list'", "Unknown column ? in ?"),
     ],
 )
-def test_messages_have_no_literals(message, left):
+def test_literals_are_removed_from_error_messages(message, left):
     assert without_literals(message) == left

@@ -94,7 +94,7 @@ def digest(found, text):
     return one
 
 
-def test_equal_data_have_no_difference(loaded, tmp_path):
+def test_equal_data_gives_no_differences(loaded, tmp_path):
     found, flagged = judge(loaded, tmp_path)
     assert flagged == {}
     assert found.executed == 15
@@ -128,7 +128,7 @@ def test_settings_of_a_captured_session_are_set_on_both_servers(loaded):
         assert reply.kept == [(b"ANSI_QUOTES,NO_BACKSLASH_ESCAPES", b"latin1", b"+02:00")]
 
 
-def test_warning_error_and_another_order(loaded, tmp_path):
+def test_new_warnings_errors_and_row_orders_are_found(loaded, tmp_path):
     ask(loaded["B"], "ALTER TABLE item MODIFY title VARCHAR(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
     sql = """
     SELECT id, title FROM item ORDER BY title;
@@ -148,14 +148,14 @@ def test_warning_error_and_another_order(loaded, tmp_path):
     assert len(by_kind) == 4
 
 
-def test_running_servers_are_only_read(loaded, tmp_path):
+def test_reads_only_skips_writes_and_locking_reads(loaded, tmp_path):
     found, flagged = judge(loaded, tmp_path, reads_only=True)
     assert flagged == {}
     assert found.skipped.keys() == {"INSERT", "UPDATE", "DELETE", "FOR UPDATE"}
     assert loaded["A"].query("SELECT COUNT(*) FROM shop.item") == [(len(ROWS),)]
 
 
-def test_what_is_set_for_all_sessions_is_left_out_and_what_is_set_for_one_is_not(loaded, tmp_path):
+def test_set_global_is_skipped_and_set_session_is_run(loaded, tmp_path):
     (before,) = loaded["A"].query("SELECT @@GLOBAL.max_error_count")
     sql = """
     SET GLOBAL max_error_count = 7;
@@ -173,7 +173,7 @@ def test_tables_that_a_session_has_locked_are_compared(loaded, tmp_path):
     assert (found.executed, found.tables, found.other_tables) == (2, 1, {})
 
 
-def test_nobody_waits_for_a_connection_that_had_tables_locked(loaded, tmp_path):
+def test_table_locks_of_one_connection_do_not_block_others(loaded, tmp_path):
     """A general log records a statement when it arrives, before it waits. The log may end before the unlock."""
     locked = [
         (7, "LOCK TABLES item WRITE"),
@@ -193,7 +193,7 @@ def test_nobody_waits_for_a_connection_that_had_tables_locked(loaded, tmp_path):
         assert server.query("SELECT n FROM shop.item WHERE id = 1") == [(ROWS[1][4] + 6,)]
 
 
-def test_a_character_set_behind_a_comment_does_not_reach_the_answers(loaded, tmp_path):
+def test_set_names_after_a_comment_does_not_affect_the_answers(loaded, tmp_path):
     """In latin1 both texts would be a question mark."""
     for arm, text in (("A", "日"), ("B", "本")):
         ask(loaded[arm], f"UPDATE item SET title = '{text}' WHERE id = 2")
@@ -217,7 +217,7 @@ def test_several_statements_in_one_text_are_all_run(loaded, tmp_path):
         assert server.query("SELECT n FROM shop.item WHERE id = 1002") == [(5,)]
 
 
-def test_time_limit_counts_what_is_left(loaded, tmp_path):
+def test_statements_beyond_the_time_limit_are_counted(loaded, tmp_path):
     found, _ = judge(loaded, tmp_path, limit_s=0.0)
     assert found.executed + found.not_reached == 15
     assert found.not_reached >= 13

@@ -12,7 +12,7 @@ from bakeoff.stats.progress import Listener
 
 
 @pytest.mark.parametrize(("stopped", "expected"), [(False, ServerError), (True, KeyboardInterrupt)])
-def test_a_comparison_of_answers_that_is_stopped_kills_its_servers(stopped, expected):
+def test_stopping_an_answer_comparison_kills_its_servers(stopped, expected):
     pool, stop = Starting(), threading.Event()
     killed = threading.Event()
     pool._instances = [SimpleNamespace(kill=killed.set)]

@@ -34,7 +34,7 @@ def log(shell):
 
 
 @pytest.mark.parametrize("events", [[], ["--events"]])
-def test_the_engine_reads_one_capture_and_ignores_no_other(tmp_path, events):
+def test_the_engine_refuses_a_second_capture(tmp_path, events):
     ran = subprocess.run([engine_path(), "capture", *events, "a", "b"], cwd=tmp_path, capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (2, "") and "give one capture and no logs" in ran.stderr
 
@@ -54,7 +54,7 @@ def test_a_log_becomes_a_capture_and_is_shown_by_time(inside, shell, log):
     assert totals["overall"]["not_replayable"] == {"local file": 1, "parameters": 1, "password": 1}
 
 
-def test_programs_get_every_digest_and_readers_the_first_20(inside, shell):
+def test_csv_and_json_list_every_digest_text_and_markdown_the_first_20(inside, shell):
     made = (SLOW.format(second=n % 60, connection=7, sql=f"SELECT a FROM t{'x' * n}") for n in range(25))
     (shell.folder / "slow.log").write_text("".join(made))
     assert inside("capture", "slow.log", "-o", "shop.capture", "--limit", "0").code == 0
@@ -85,7 +85,7 @@ def test_redacted_captures_hold_no_literal(inside, shell, log):
     assert b"IDENTIFIED BY '***'" in lines
 
 
-def test_compressed_rotated_and_from_standard_input(inside, shell, log):
+def test_logs_may_be_compressed_rotated_or_from_standard_input(inside, shell, log):
     half = len(LOG) // 2
     (shell.folder / "a").write_bytes(gzip.compress(LOG[:half].encode()))
     (shell.folder / "b").write_bytes(lzma.compress(LOG[half:].encode()))
@@ -99,7 +99,7 @@ def test_compressed_rotated_and_from_standard_input(inside, shell, log):
     assert totals[0] == totals[1]
 
 
-def test_a_file_of_sql_is_ordered_by_count(inside, shell):
+def test_capturing_a_sql_file_says_that_it_has_no_times(inside, shell):
     (shell.folder / "queries.sql").write_text("SELECT 1;\nBEGIN;\nDELIMITER //\nSELECT 2//\n")
     ran = inside("capture", "queries.sql", "-o", "q.capture")
     assert ran.code == 0
@@ -145,7 +145,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(arguments, named, code, inside
     assert log.read_text() == LOG
 
 
-def test_a_replay_of_an_unknown_format_names_the_command_that_can_be_told(inside, shell):
+def test_replaying_an_unknown_log_format_suggests_a_capture_command(inside, shell):
     (shell.folder / "letter").write_text("Dear reader")
     ran = inside("replay", "letter", "mysql:8.0.15", "mysql:5.7.22")
     assert ran.code == 2

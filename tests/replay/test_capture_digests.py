@@ -39,7 +39,7 @@ def workload_statements():
 
 @pytest.mark.server
 @pytest.mark.parametrize("version", ["8.0.33", "9.7.4"])
-def test_groups_are_those_of_the_server(version, ours):
+def test_digests_group_statements_like_the_server(version, ours):
     with servers.sandbox(parse_server(f"mysql:{version}")) as box:
         box.instance.query("CREATE DATABASE shop")
         connection = box.instance.connect("shop")

@@ -23,7 +23,7 @@ def logs(shell):
     (shell.folder / "general.log").write_text("2024-11-06T09:57:35.187996Z\t    7 Query\tSELECT 1\n")
 
 
-def test_its_commands_run_in_their_order(inside, shell, logs):
+def test_documented_commands_run_in_order(inside, shell, logs):
     assert len(COMMANDS) == 6
     for line in COMMANDS:
         words, _, stdin = line.partition(" < ")
@@ -37,7 +37,7 @@ def test_its_commands_run_in_their_order(inside, shell, logs):
             subprocess.run(command, cwd=shell.folder, env=shell.env, stdin=file, capture_output=True, check=True)
 
 
-def test_every_reason_has_its_words_and_its_place_on_both_pages():
+def test_both_pages_list_every_reason():
     reasons = re.findall(r"^\| `([a-z ]+)` \|", PAGE.split("## What cannot be replayed")[1].split("\n## ")[0], re.M)
     assert sorted(reasons) == sorted(REASONS)
     replay = (Path(__file__).parents[2] / "docs" / "reference" / "replay.md").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def lines_of(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def test_the_file_has_the_lines_and_fields_that_it_describes(inside, shell, logs):
+def test_a_capture_file_has_the_documented_lines_and_fields(inside, shell, logs):
     assert inside("capture", "slow.log", "-o", "shop.capture").code == 0
     raw = subprocess.run(
         ["zstdcat", "shop.capture"], cwd=shell.folder, capture_output=True, text=True, check=True

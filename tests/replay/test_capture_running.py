@@ -107,7 +107,7 @@ def test_every_row_of_the_slow_log_comes_back(logging, inside, shell):
         (b"Ping", "Other", "command"),
     ],
 )
-def test_a_command_is_none_of_the_statements_as_whatever_server_writes_it(tmp_path, text, command, why):
+def test_logged_commands_are_not_taken_for_statements(tmp_path, text, command, why):
     row = {"query_time": b"00:00:00", "lock_time": b"00:00:00", "end_time": b"2026-11-27T10:00:00.000000Z"}
     row |= dict.fromkeys(("rows_sent", "rows_examined", "last_insert_id", "insert_id"), b"0")
     row |= {"user_host": b"root[root] @ localhost []", "thread_id": b"8", "db": b"shop"}
@@ -160,7 +160,7 @@ def test_digests_have_the_counts_of_the_server(mysql8, inside, shell, monkeypatc
 
 
 @pytest.mark.server
-def test_the_source_is_found_by_content_and_what_fails_is_one_line(mysql8, inside, shell, monkeypatch):
+def test_the_source_with_statements_is_chosen_and_failures_are_one_line(mysql8, inside, shell, monkeypatch):
     monkeypatch.setenv("MYSQL_PWD", "s3cret-word")
     refused = inside("capture", url(mysql8, user="nobody"), "-o", "x")
     assert refused.code == 3

@@ -83,7 +83,7 @@ def test_every_event_of_both_logs_comes_back(name, tmp_path):
     check(slow, sent)
     check(general, sent)
     print(f"{name}: {len(slow.events)} events of the slow log, {len(general.events)} of the general log")
-    # After it was asked: the question itself and the end of its connection.
+    # Logged after the counters were read: that query and the end of its connection.
     assert 0 <= len(slow.events) - int(truth["Slow_queries"]) <= 4
     executed = [event["sql"] for event in general.events if event["command"] == "Execute"]
     # From 8.0.20 on an EXECUTE of SQL is not counted as one of the protocol.

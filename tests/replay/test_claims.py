@@ -14,7 +14,7 @@ from bakeoff.stats.model import Stop
 from tests.replay.captured import capture
 
 DIGESTS, ROWS, STATEMENTS, EPOCHS = 30, 2_000, 6_000, 6
-# Not more than CPUs: what shares a CPU with the scan waits for it, and is truly slower by a tenth.
+# At most one per CPU: a connection that shares a CPU with the scan really is slower by a tenth.
 CONNECTIONS = 2
 SLOWED = "SELECT id FROM u WHERE k = {id}"
 
@@ -63,8 +63,8 @@ def address(name, server, database):
 
 @pytest.mark.server
 @pytest.mark.timeout(200)
-def test_the_query_without_its_index_is_claimed_and_no_other_as_clearly(tmp_path):
-    """Arms switch servers instead of restarting, so the luck of a start belongs to neither."""
+def test_only_the_query_without_its_index_is_clearly_slower(tmp_path):
+    """Arms swap servers between epochs instead of restarting them, so a lucky start favours neither arm."""
     path = captured(tmp_path)
     epochs = {}
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def test_the_query_without_its_index_is_claimed_and_no_other_as_clearly(tmp_path
                     "cell": f"shop/{CONNECTIONS}", "capture": str(path), "chunk_events": 200, "speed": None,
                     "reads_only": True, "threads": CONNECTIONS, "arms": ["A", "B"], "seconds": 2.5,
                     "slice_ns": 50_000_000, "order_seed": epoch, "key_seed": epoch * 1_000,
-                    # As bakeoff replays. Free, a scan moves the other connection: all its queries by 3 to 8 %.
+                    # As in a real replay. Free placement would slow all queries of the other connection by 3 to 8 %.
                     "placement": "paired",
                 }
             ).histograms  # fmt: skip

@@ -53,7 +53,7 @@ INSERT = "INSERT INTO t VALUES (1)"
 
 
 @pytest.mark.parametrize("autocommit", ["0", "OFF", "false"])
-def test_without_autocommit_a_transaction_begins_by_itself(tmp_path, autocommit):
+def test_transactions_begin_implicitly_without_autocommit(tmp_path, autocommit):
     mixed = [(1, INSERT), (2, INSERT), (1, "COMMIT"), (2, "COMMIT")]
     assert busiest(tmp_path, *mixed, autocommit=autocommit) == 2
     assert busiest(tmp_path, *mixed) == 1
@@ -72,7 +72,7 @@ def test_switching_autocommit_on_ends_a_transaction(tmp_path):
     assert busiest(tmp_path, (1, INSERT), (1, "SET autocommit = 1"), (2, INSERT), autocommit="0") == 1
 
 
-def test_a_rollback_to_a_savepoint_ends_no_transaction(tmp_path):
+def test_rolling_back_to_a_savepoint_does_not_end_the_transaction(tmp_path):
     for back in ("ROLLBACK TO s", "rollback work to savepoint s"):
         events = [(1, "BEGIN"), (1, back), (2, "BEGIN"), (1, INSERT), (2, "COMMIT"), (1, "COMMIT;")]
         assert busiest(tmp_path, *events) == 2
@@ -90,7 +90,7 @@ def work_of(*events):
 STATEMENT = {"digest": "x"}
 
 
-def test_only_what_is_replayed_is_work():
+def test_only_replayed_statements_count_as_work():
     dumps = [(11 + n, 100, 10_000, {"command": "Other", "sql": "Binlog Dump GTID"}) for n in range(3)]
     pings = [
         (21, 1_000, 2_000, {"command": "Other", "sql": "Ping"}),
@@ -103,7 +103,7 @@ def test_only_what_is_replayed_is_work():
     assert work_of(*dumps) == 1
 
 
-def test_a_connection_is_never_at_work_twice():
+def test_a_connection_is_counted_once_at_a_time():
     # Where a log has whole seconds, all statements of a second end at once.
     assert work_of((1, 700, 1_000, STATEMENT), (1, 600, 1_000, STATEMENT), (1, 900, 1_000, STATEMENT)) == 1
     # MySQL logs the statements of a routine before its CALL.
@@ -114,7 +114,7 @@ def test_a_connection_is_never_at_work_twice():
     assert work_of((None, 700, 1_000, STATEMENT), (None, 600, 1_000, STATEMENT)) == 1, "they share a session"
 
 
-def test_by_the_clock_a_chunk_is_a_slice_of_the_log_from_the_first_on(tmp_path):
+def test_timed_chunks_cover_one_slice_of_the_log(tmp_path):
     path = log_of(tmp_path, [number / 20 for number in range(2_000)])
     assert [chunk(path, speed=speed) for speed in (1, 4, 0.1)] == [20, 80, 2]
     assert chunk(path, speed=1, slice_s=8, events_per_s=3.0) == 160, "what was measured holds waits, too"
@@ -123,14 +123,14 @@ def test_by_the_clock_a_chunk_is_a_slice_of_the_log_from_the_first_on(tmp_path):
     assert chunk(writes, speed=1, reads_only=False) == 20, "not an eighth of the capture"
 
 
-def test_by_the_clock_no_chunk_waits_for_minutes(tmp_path):
+def test_timed_chunks_do_not_wait_for_minutes(tmp_path):
     busy = [number / 1_000 for number in range(5_000)]
     path = log_of(tmp_path, [*busy, *(30 + 25 * number for number in range(5))])
     assert chunk(path, speed=1, slice_s=60) == 3, "of the last ones three take 50 s, four 75 s"
     MEASURING.check(None, Workload(script=str(path), speed=1))
 
 
-def test_a_log_that_is_silent_for_long_is_refused_by_the_clock(tmp_path):
+def test_timed_replay_refuses_a_log_with_a_long_silence(tmp_path):
     path = log_of(tmp_path, [0, 60, 100, 180, 180 + 14 * 60, 1_025])
     with pytest.raises(
         SpecError, match=r"silent for 14 min from 10:03:00 UTC on; .* would wait 28 min there"
@@ -141,7 +141,7 @@ def test_a_log_that_is_silent_for_long_is_refused_by_the_clock(tmp_path):
     MEASURING.check(None, Workload(script=str(path)))
 
 
-def test_by_the_clock_a_log_without_times_is_refused(tmp_path):
+def test_timed_replay_refuses_a_log_without_times(tmp_path):
     (tmp_path / "shop.sql").write_text("SELECT 1;")
     logs = [str(tmp_path / "shop.sql")]
     make_capture(logs, tmp_path / "x.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
@@ -149,7 +149,7 @@ def test_by_the_clock_a_log_without_times_is_refused(tmp_path):
         MEASURING.check(None, Workload(script=str(tmp_path / "x.capture"), speed=1))
 
 
-def test_a_chunk_of_reads_is_as_long_as_all_copies_of_its_connections(tmp_path):
+def test_a_chunk_of_reads_grows_with_the_copies_of_its_connections(tmp_path):
     path = log_of(tmp_path, [number / 1_000 for number in range(40)])
     assert [chunk(path, threads=threads, events_per_s=1e6) for threads in (4, 5, 64)] == [40, 80, 640]
     assert chunk(path, threads=64, speed=1) == 40, "by the clock each connection is replayed once"
@@ -165,7 +165,7 @@ def test_a_chunk_of_reads_is_as_long_as_all_copies_of_its_connections(tmp_path):
         ("DELETE FROM t", (), 4, "4 of 9 threads, one per connection of the capture: with writes each runs once"),
     ],
 )
-def test_more_threads_than_connections_is_said_in_a_line(inside, shell, sql, more, threads, words):
+def test_a_line_warns_of_more_threads_than_connections(inside, shell, sql, more, threads, words):
     path = log_of(shell.folder, [number / 1_000 for number in range(40)], sql)
     ran = inside("replay", path.name, "mysql:8.0.15", "mysql:8.0.15", "--threads", "9", "--dry-run", *more)
     assert ran.code == 0, ran

@@ -67,7 +67,7 @@ def test_a_digest_slower_by_a_fifth_is_found_among_thirty():
     assert others <= 3
 
 
-def test_ratio_share_and_time_lost():
+def test_ratio_share_and_time_lost_are_computed_per_digest():
     rows = [row("A", name(1), 1e6), row("B", name(1), 2e6), row("A", OTHER, 3e6), row("B", OTHER, 3e6)]
     epochs = dict.fromkeys(range(6), rows)
     first, second = digest_times(epochs, baseline="A", ended=Stop.BUDGET)
@@ -103,7 +103,7 @@ def test_few_epochs_and_running_servers_are_not_tested():
     assert judge({}) == {}
 
 
-def test_a_contender_on_a_running_server_takes_the_verdict_from_no_other():
+def test_a_contender_on_a_running_server_does_not_affect_other_verdicts():
     rows = [row(arm, name(1), ns) for arm, ns in (("A", 1e6), ("B", 2e6), ("C", 2e6))]
     epochs = dict.fromkeys(range(6), rows)
 

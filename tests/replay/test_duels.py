@@ -47,7 +47,7 @@ def made(folder, log):
 
 def test_a_capture_with_writes_runs_once_an_epoch_and_its_failures_are_kept(shell):
     path = shop(shell.folder)
-    # Commits wait for no disk: on a busy machine, too, the pass is to end within the second that it has.
+    # Commits do not wait for the disk, so that even on a busy machine the pass ends within its second.
     server = "mysql:8.0.15,innodb_flush_log_at_trx_commit=2"
     ran = shell.run("duel", server, server, "-w", path.name, *SMALL, "--budget", "10s")
     assert ran.code == 0, ran
@@ -136,7 +136,7 @@ def test_writes_on_running_servers_need_a_backup(inside):
 
 
 @pytest.mark.slow
-def test_on_running_servers_writes_are_replayed_when_a_backup_is_named(shell):
+def test_writes_are_replayed_on_running_servers_with_i_have_a_backup(shell):
     log = shell.folder / "log.sql"
     log.write_text("USE shop;\n" + "".join(f"UPDATE t SET v = 'x{row}' WHERE id = {row};\n" for row in range(1, 900)))
     made(shell.folder, log)
@@ -180,7 +180,7 @@ def test_on_running_servers_writes_are_replayed_when_a_backup_is_named(shell):
         (("-w", "shop.capture", "--option", "tables=3"), "a capture has no options"),
     ],
 )
-def test_what_cannot_be_replayed_is_said_in_a_line(inside, shell, arguments, words):
+def test_an_impossible_replay_is_a_one_line_error(inside, shell, arguments, words):
     path = shop(shell.folder)
     (shell.folder / "cut.capture").write_bytes(path.read_bytes()[:-40])
     (shell.folder / "empty.sql").write_text("SELECT ?;\n")
@@ -190,7 +190,7 @@ def test_what_cannot_be_replayed_is_said_in_a_line(inside, shell, arguments, wor
     assert words in ran.complaint
 
 
-def test_a_capture_of_another_version_or_without_its_end_is_no_log(inside, shell):
+def test_newer_and_truncated_captures_are_not_read_as_logs(inside, shell):
     path = shop(shell.folder)
     (shell.folder / "cut.capture").write_bytes(path.read_bytes()[:-40])
     lines = subprocess.run(["zstdcat", path], capture_output=True, check=True).stdout
@@ -205,7 +205,7 @@ def test_a_capture_of_another_version_or_without_its_end_is_no_log(inside, shell
 
 
 @pytest.mark.slow
-def test_a_capture_is_replayed_on_its_own_data(shell):
+def test_a_capture_is_replayed_on_a_given_dump(shell):
     rows = ",".join(f"({row},{row % 100})" for row in range(1, 1001))
     (shell.folder / "mine.sql").write_text(
         "-- MySQL dump 10.13  Distrib 8.0.33\nCREATE DATABASE `mine`;\nUSE `mine`;\n"
@@ -220,5 +220,5 @@ def test_a_capture_is_replayed_on_its_own_data(shell):
     assert ran.code == 0, ran
     for epoch in open_run(shell.runs[0]).load_epochs():
         assert epoch.failures == []
-        # The update changes rows, or the data was not restored.
+        # The update changes rows only if the data was restored.
         assert sum(epoch.slices["writes"]) == 2

@@ -110,7 +110,7 @@ def test_a_log_without_its_tables_is_refused_before_anything_is_timed(shell):
 
 @pytest.mark.server
 @pytest.mark.timeout(200)
-def test_a_server_that_dies_while_answers_are_compared_ends_the_replay_in_a_line(shell):
+def test_a_server_that_dies_while_answers_are_compared_is_a_one_line_error(shell):
     make("shop", shell.folder, rows=50, statements=8_000)
     # As JSON a line of the comparison is written at once; as text not before ten seconds.
     replay = shell.start(
@@ -128,7 +128,7 @@ def test_a_server_that_dies_while_answers_are_compared_ends_the_replay_in_a_line
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(200)
-def test_every_query_of_the_wiki_is_timed_and_answers_alike_but_for_its_collation(shell):
+def test_wiki_queries_are_all_timed_and_differ_only_by_collation(shell):
     """The wiki is only read, so its log repeats until the epoch ends."""
     make("wiki", shell.folder, rows=600, statements=1000)
     queries, run, answers = replayed(shell, "wiki.log", "wiki.sql")
@@ -175,7 +175,7 @@ def test_a_sysbench_run_is_captured_whole_and_replayed_on_its_tables(shell):
     assert all(len({*each}) <= 1 for each in examined), "the dictionary that 8.0 reads at a table's first use is not in"
 
 
-def test_the_commands_of_the_page_are_understood(inside, shell):
+def test_documented_commands_are_accepted(inside, shell):
     """Run them with --dry-run. The test above runs sysbench.sh."""
     lines = re.findall(r"^(?:examples/make.py|bakeoff (?:capture|replay)) .*$", PAGE.split("## An upgrade")[1], re.M)
     assert len(lines) >= 8

@@ -171,7 +171,7 @@ def test_statements_that_fail_are_counted_and_a_killed_connection_comes_back(arm
     assert texts["event"] == 10
 
 
-def test_tables_are_unlocked_when_their_connection_leaves_and_nobody_waits_for_a_table_for_ever(arms, tmp_path):
+def test_a_connection_that_quits_unlocks_its_tables_and_lock_waits_are_limited(arms, tmp_path):
     events = [(1, "Query", "LOCK TABLES t WRITE"), (1, "Query", "UPDATE t SET a = a"), (1, "Quit", "")]
     events += [(2, "Query", "INSERT INTO t (a, b) VALUES (@@lock_wait_timeout, 'waits')")]
     measured = arms.replay(written(tmp_path, events), threads=2, chunk_events=1)
@@ -217,7 +217,7 @@ def test_deadlocks_are_counted_and_their_transactions_run_again(arms, tmp_path):
     assert all(sum(each["events"] for each in measured.slices if each["arm"] == name) == 3000 for name in "AB")
 
 
-def test_what_a_chain_of_transactions_has_committed_is_not_run_again(arms, tmp_path):
+def test_committed_parts_of_chained_transactions_are_not_retried(arms, tmp_path):
     before = arms.instances["A"].query("SELECT SUM(a) FROM work.t WHERE id IN (1, 2)")[0][0]
     # Each chunk has one of these pairs, and each pair its deadlocks.
     events = [(connection, "Query", "BEGIN") for connection in (1, 2, 3, 4)]
@@ -234,7 +234,7 @@ def test_what_a_chain_of_transactions_has_committed_is_not_run_again(arms, tmp_p
         assert instance.query("SELECT SUM(a) FROM work.t WHERE id IN (1, 2)") == [(before + 2400,)]
 
 
-def test_an_arm_that_is_slowed_down_repeats_reads_of_their_own(arms, tmp_path):
+def test_an_injected_slowdown_repeats_reads(arms, tmp_path):
     def selects():
         rows = {
             name: instance.query("SHOW GLOBAL STATUS LIKE 'Com_select'") for name, instance in arms.instances.items()
@@ -250,7 +250,7 @@ def test_an_arm_that_is_slowed_down_repeats_reads_of_their_own(arms, tmp_path):
     assert run["A"] == pytest.approx(400, abs=20) and run["B"] == pytest.approx(1.5 * run["A"], rel=0.05)
 
 
-def test_reads_repeat_and_with_reads_only_nothing_is_written(arms, tmp_path):
+def test_reads_only_repeats_the_reads_and_writes_nothing(arms, tmp_path):
     before = arms.instances["A"].query("CHECKSUM TABLE work.t")
     path = written(tmp_path, shop(60, seed=7))
     measured = arms.replay(path, reads_only=True, chunk_events=10, seconds=1.0)
@@ -263,7 +263,7 @@ def test_reads_repeat_and_with_reads_only_nothing_is_written(arms, tmp_path):
         arms.replay(tmp_path / "x.log")
 
 
-def test_reads_of_few_connections_fill_more_sessions_in_their_order(arms, tmp_path):
+def test_copies_of_few_connections_fill_all_sessions_in_order(arms, tmp_path):
     events = [(1 + at % 2, "Query", f"SELECT {at} FROM t /*m{1 + at % 2}-{at // 2}*/") for at in range(40)]
     before = {name: len(arms.marks(name, tmp_path)) for name in "AB"}
     measured = arms.replay(
@@ -284,7 +284,7 @@ def test_reads_of_few_connections_fill_more_sessions_in_their_order(arms, tmp_pa
         assert [each["count"] for each in digests] == [120]
 
 
-def test_statements_see_the_second_of_the_log(arms, tmp_path):
+def test_now_returns_the_logged_time(arms, tmp_path):
     for instance in arms.instances.values():
         instance.query("CREATE TABLE work.moment (at DATETIME, made TIMESTAMP DEFAULT CURRENT_TIMESTAMP)")
     events = [
@@ -301,7 +301,7 @@ def test_statements_see_the_second_of_the_log(arms, tmp_path):
         assert rows == [("2026-11-23 10:00:00", 1), ("2026-11-23 10:00:01", 1)]
 
 
-def test_by_the_clock_statements_begin_when_they_did(arms, tmp_path):
+def test_timed_replay_starts_statements_at_their_logged_times(arms, tmp_path):
     path = written(tmp_path, [(1 + at % 3, "Query", f"SELECT {at} FROM t LIMIT 1") for at in range(500)])
     for speed, expected_s in ((1.0, 0.5), (5.0, 0.1)):
         measured = arms.replay(path, chunk_events=500, speed=speed, seconds=None, blocks=1)

@@ -100,7 +100,7 @@ def view(run, analysis):
     return build_view(run, analysis)
 
 
-def test_it_leads_with_what_differs(view):
+def test_the_report_leads_with_the_differences(view):
     assert re.fullmatch(
         r"Total work 0\.9\d+× \(0\.9\d+ to 0\.9\d+\)\. 1 query slower \(\d+% of the time\), 1 query faster, "
         r"1 query returns other rows, 1 query fails on one side only, 1 with another plan, "
@@ -161,7 +161,7 @@ SAME_ANSWERS = Compared(executed=5)
         ([("unclear", Compared())], "None of 1 query tested is shown to be slower or faster."),
     ],
 )
-def test_where_nothing_is_found_it_says_what_was_looked_at(queries, said):
+def test_a_report_without_findings_says_what_was_tested(queries, said):
     assert found_in(*queries) == said
 
 
@@ -178,18 +178,18 @@ OTHER_ERRORS = Compared(executed=5, failed={"A": 5, "B": 5}, differences={"error
          "1 query fails on one side only, 2 queries fail on both, with other errors, 1 query fails on both."),
     ],
 )  # fmt: skip
-def test_a_query_that_both_refuse_is_none_that_fails_on_one_side(refused, said):
+def test_queries_that_fail_on_both_arms_are_counted_separately(refused, said):
     assert found_in(*[("unclear", each) for each in refused]) == said
 
 
-def test_queries_that_one_side_refuses_are_no_work_of_the_ratio(view):
+def test_the_warning_gives_the_ratio_without_queries_that_one_arm_refuses(view):
     (status,) = [each for each in view.statuses if each.word == "DIFFERENT WORK"]
     found = re.search(r"20% of the baseline's time .* about (\d\.\d\d)×", status.text)
     assert float(found[1]) == pytest.approx(4 / (1.3 + 0.7 + 1 + 1), abs=0.02)
 
 
 @pytest.mark.parametrize(("refuses", "whose"), [("A", "contender"), ("B", "baseline")])
-def test_the_work_of_the_side_that_does_not_refuse_counts(run, analysis, refuses, whose):
+def test_different_work_is_sized_by_the_arm_that_completes_it(run, analysis, refuses, whose):
     """A refusal takes no time, so the share on the refusing arm is next to nothing."""
     of_baseline = digest_times(refused_by(refuses, run), baseline="A", ended=analysis.stopped)
     compared = Compared(executed=5, differences={"errors": 5}, failed={refuses: 5})
@@ -217,7 +217,7 @@ def refused_by(arm, run):
     }
 
 
-def test_a_table_has_at_most_twenty_lines_and_leaves_out_no_query_that_differs_for_one_that_does_not():
+def test_the_table_has_at_most_twenty_queries_and_prefers_differing_ones():
     listed = [Query("shop/4", "B", f"{at:016x}", f"SELECT {at}", None, SAME_ANSWERS, None) for at in range(60)]
     listed[50:52] = [replace(query, compared=ON_ONE) for query in listed[50:52]]
     context = of_queries(
@@ -247,7 +247,7 @@ def test_time_lost_that_rounds_to_nothing_has_no_sign(share, shown):
     assert _lost(share) == shown
 
 
-def test_queries_that_begin_alike_are_separated_in_the_table():
+def test_shortened_queries_with_the_same_beginning_stay_distinct():
     long = "SELECT `p` . `id` , COUNT ( * ) FROM `page_category` `c` JOIN `page` `p` ON `p` . `id` = `c` . `page_id` "
     ends = ("WHERE `c` . `id` = ?", "WHERE `c` . `id` = ? AND `p` . `title` > ?")
     short = [_short(long + end) for end in ends]
@@ -266,7 +266,7 @@ def test_details_show_sql_differences_and_both_plans(view):
     assert [value.text for value in tables["other-tables"].rows[0].values] == ["shop.orders", "10 rows; 9 rows"]
 
 
-def test_every_form_shows_it_and_literals_only_when_asked(run, analysis, view):
+def test_every_format_shows_the_queries_and_literals_only_when_asked(run, analysis, view):
     page, text = render_html(view), render_markdown(view)
     out = io.StringIO()
     render_terminal(view, Console(file=out, width=220))
@@ -287,7 +287,7 @@ def test_the_screen_names_the_queries_that_lose_most(view, snapshot):
     assert screen_of(view, 120) == snapshot
 
 
-def test_answers_after_which_data_may_differ_say_so():
+def test_coverage_says_why_the_answer_pass_ended_early():
     ended = answers().model_copy(update={"ended_by": "ALTER TABLE `orders` FORCE", "tables": 0})
     said = next(iter(_coverage(of_queries((), answers={CAPTURE: ended}))))
     assert said.endswith(
@@ -302,7 +302,7 @@ def test_errors_while_timed_are_counted_by_query_and_arm(view, run):
     assert [value.text for value in row.values][1:] == ["1305 FUNCTION ? is missing", "0", str(count)]
 
 
-def test_records_for_programs(view):
+def test_json_and_csv_have_a_record_per_query(view):
     document = json.loads(render_json(view))
     assert [each["contender"] for each in document["comparisons"]] == ["mysql:8.0"]
     by_digest = {each.get("digest"): each for each in document["queries"]}
@@ -330,7 +330,7 @@ def test_a_run_without_answers_still_has_its_times(run, analysis):
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (400, "light")])
-def test_it_is_accessible_by_axe_core_and_fits_a_phone(browser, view, tmp_path, width, scheme):
+def test_the_report_passes_axe_core_and_fits_a_phone(browser, view, tmp_path, width, scheme):
     (tmp_path / "report.html").write_text(render_html(view), encoding="utf-8")
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page.goto((tmp_path / "report.html").as_uri(), wait_until="load")

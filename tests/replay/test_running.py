@@ -90,7 +90,7 @@ def test_statements_without_a_schema_run_in_the_database_that_is_named(pair, she
 
 @pytest.mark.server
 @pytest.mark.timeout(200)
-def test_a_database_that_is_not_there_or_not_named_is_said_in_a_line(pair, shell, inside):
+def test_a_missing_or_unnamed_database_is_a_one_line_error(pair, shell, inside):
     (shell.folder / "log.sql").write_text("SELECT v FROM t;\n" * 9)
     missing = inside("replay", "log.sql", *(url(each, "nowhere") for each in pair), *SHORT)
     assert (missing.code, "Unknown database 'nowhere'" in missing.complaint) == (3, True), missing
@@ -102,7 +102,7 @@ def test_a_database_that_is_not_there_or_not_named_is_said_in_a_line(pair, shell
 
 @pytest.mark.server
 @pytest.mark.timeout(240)
-def test_digests_of_a_running_server_which_have_no_connection_are_replayed(pair, shell, inside):
+def test_performance_schema_digests_without_connections_are_replayed(pair, shell, inside):
     pair[0].query("TRUNCATE performance_schema.events_statements_summary_by_digest", database="performance_schema")
     connection = pair[0].connect("shop")
     with connection.cursor() as cursor:
@@ -139,7 +139,7 @@ def test_the_server_refuses_a_read_that_writes_in_both_passes(served, shell, ins
 @pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_servers_that_know_no_read_only_transactions_are_replayed_by_their_own_slow_log(shell):
+def test_servers_without_read_only_transactions_replay_their_own_slow_log(shell):
     logging = parse_server("mysql:5.5.34,slow_query_log=1,long_query_time=0,log_output=TABLE")
     with servers.sandbox(logging) as old, servers.sandbox(logging) as new:
         for box in (old, new):
@@ -165,7 +165,7 @@ workloads: [shop.capture]
 
 
 @pytest.mark.parametrize(("more", "second"), [("", ""), ("database: sbtest", "sbtest")])
-def test_in_a_study_the_url_goes_before_the_database_that_was_asked_for(tmp_path, more, second):
+def test_the_database_of_a_url_overrides_that_of_the_study(tmp_path, more, second):
     (tmp_path / "log.sql").write_text("SELECT 1;\n")
     made(tmp_path, tmp_path / "log.sql").rename(tmp_path / "shop.capture")
     (tmp_path / "shop.yaml").write_text(STUDY.format(more=more))

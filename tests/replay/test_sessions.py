@@ -33,7 +33,7 @@ class Connection(SimpleNamespace):
         self.sent.append("several")
 
 
-def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
+def test_set_names_precedes_the_variables_it_would_reset(monkeypatch):
     sent = []
     monkeypatch.setattr(_Session, "run", lambda _, sql: sent.append(sql.decode()) or Reply())
     state = {
@@ -57,7 +57,7 @@ def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
 
 
 @pytest.mark.parametrize(("several", "sent"), [(True, ["several"]), (False, [])])
-def test_only_sessions_that_replay_writes_take_several_statements_in_one_text(monkeypatch, several, sent):
+def test_multi_statements_are_enabled_only_if_writes_are_replayed(monkeypatch, several, sent):
     monkeypatch.setattr(_Session, "run", lambda *_: Reply())
     connection = Connection(sent=[])
     _Session(SimpleNamespace(connect=lambda **_: connection), {}, read_only=False, several=several)
@@ -69,7 +69,7 @@ def test_only_sessions_that_replay_writes_take_several_statements_in_one_text(mo
 
 
 class Stub:
-    """Servers that answer `replies[arm]` (an error or rows) to each statement, and keep what they were asked.
+    """Servers that answer each statement with `replies[arm]` (an error or rows), and record what they were asked.
 
     A statement is its own digest, and INSERT and ALTER are not plain reads.
     """
@@ -132,7 +132,7 @@ def test_a_statement_that_took_too_long_has_not_failed(monkeypatch, arms):
         ("SELECT 1", True, "B", True, ""),
     ],
 )
-def test_the_pass_ends_where_a_statement_that_is_ended_on_some_arms_makes_data_differ(
+def test_the_pass_stops_once_an_aborted_statement_may_make_data_differ(
     monkeypatch, slow, in_transaction, on, reads_only, ended_by
 ):
     stub = Stub(monkeypatch, {arm: {slow: TOO_LONG} for arm in on})
@@ -146,16 +146,14 @@ def test_the_pass_ends_where_a_statement_that_is_ended_on_some_arms_makes_data_d
     assert ended == ([] if on == "AB" else [("A", 8), ("B", 8)]), "what a session has is the same on every arm"
 
 
-def test_the_end_of_one_connection_of_a_log_that_does_not_tell_them_closes_no_session(monkeypatch):
+def test_a_quit_without_a_connection_id_closes_no_session(monkeypatch):
     stub = Stub(monkeypatch)
     stub.judge({"command": "Quit", "connection": None}, "SELECT 1", {"command": "Quit", "ends_session": True})
     assert stub.closed == [("A", 8), ("B", 8), ("A", None), ("B", None)]
 
 
 @pytest.mark.parametrize("reads_only", [True, False])
-def test_of_digests_that_a_capture_does_not_keep_apart_reads_are_run_and_their_rows_not_compared(
-    monkeypatch, reads_only
-):
+def test_other_statements_are_run_but_their_rows_not_compared(monkeypatch, reads_only):
     others = "(other statements)"
     stub = Stub(monkeypatch, {"A": {"SELECT NOW()": [(b"1",)]}, "B": {"SELECT NOW()": [(b"2",)], "SELECT x": 1054}})
     found = stub.judge(
@@ -166,18 +164,18 @@ def test_of_digests_that_a_capture_does_not_keep_apart_reads_are_run_and_their_r
     assert (compared.executed, compared.differences) == (3 - reads_only, {"errors": 1})
 
 
-def test_a_lock_of_tables_commits_because_one_statement_runs_at_a_time():
+def test_only_a_lone_lock_tables_statement_is_replaced_by_commit():
     matches = [bool(_LOCK.match(sql)) for sql in (b"/* app */ lock tables t AS i READ, u WRITE;", b"LOCK TABLE t READ")]
     assert matches == [True, True]
     assert not _LOCK.match(b"LOCK TABLES t WRITE; UPDATE t SET n = 1; UNLOCK TABLES")
 
 
-def test_a_session_does_not_end_itself(monkeypatch):
+def test_kill_connection_id_is_skipped(monkeypatch):
     found = Stub(monkeypatch).judge({"sql": "KILL CONNECTION_ID()", "writes": "KILL"}, "INSERT t")
     assert (found.skipped, found.executed) == ({"KILL": 1}, 1)
 
 
-def test_a_capture_that_is_measured_at_several_speeds_is_compared_once_with_its_writes(monkeypatch, tmp_path):
+def test_answers_are_compared_once_per_capture_including_writes(monkeypatch, tmp_path):
     passes = []
 
     class Pass:

@@ -18,7 +18,7 @@ def explains(*access, table="sbtest1"):
     return SimpleNamespace(explain=lambda _event, _sql: steps)
 
 
-def test_plans_are_compared_with_that_of_the_first_arm_that_has_one():
+def test_plans_are_compared_with_the_first_arm_that_has_one():
     """The first arm may explain nothing, as MySQL 5.5 does for writes."""
     sessions = {"A": explains(), "B": explains("range"), "C": explains("all rows"), "D": explains("range")}
     found = _plans("UPDATE sbtest1 SET k = ?", [{"sql": "UPDATE sbtest1 SET k = 1"}], sessions)
@@ -28,8 +28,8 @@ def test_plans_are_compared_with_that_of_the_first_arm_that_has_one():
     }  # fmt: skip
 
 
-def test_what_nobody_can_explain_is_kept_to_be_counted_and_what_reads_no_table_is_not():
-    """As with an INSERT on two servers of MySQL 5.5."""
+def test_unexplained_statements_are_kept_and_those_without_tables_dropped():
+    """MySQL 5.5, for example, cannot explain an INSERT."""
     sample = {"sql": "INSERT INTO sbtest1 VALUES (1)"}
     found = _plans("INSERT INTO sbtest1 VALUES (?)", [sample], {"A": explains(), "B": explains()})
     assert found["plans"] == {"A": [], "B": []} and not found["differs"]
@@ -44,7 +44,7 @@ def scan(**words):
     return kind | {"table_name": "sbtest1", "index_name": "PRIMARY", "key_columns": ["id"]} | words
 
 
-def test_a_plan_of_nested_operations_is_read_like_the_table_of_explain():
+def test_tree_plans_are_read_like_tabular_ones():
     """Operations as MySQL 9.7.4 nests them with and without its hypergraph optimizer."""
     distinct = Step("", "sbtest1", "range", "PRIMARY", 1, ("filesort", "temporary"))
     temporary = {
@@ -82,7 +82,7 @@ def test_joins_of_a_nested_plan_keep_their_order_and_aliases():
     assert [str(step) for step in hashed] == ["sbtest1: range PRIMARY, 1 part; hash join", "t: all rows"]
 
 
-def test_versions_that_name_an_update_otherwise_have_the_same_plan():
+def test_the_select_type_of_an_update_does_not_change_its_plan():
     row = {"table": "sbtest1", "type": "range", "key": "PRIMARY"}
     assert same_plan(*(steps_of([row | {"select_type": kind}], {}) for kind in ("UPDATE", "SIMPLE")))
 
@@ -97,7 +97,7 @@ def test_a_document_that_holds_no_plan_has_no_steps():
 
 @pytest.mark.server
 @pytest.mark.slow
-def test_both_optimizers_of_a_server_have_one_plan_where_they_do_the_same():
+def test_both_optimizers_give_equal_plans_for_equal_work():
     event = {"session": {"optimizer_switch": "hypergraph_optimizer=on"}, "connection": 2}
     with servers.sandbox(parse_server("mysql:9.7.4")) as box:
         for sql in (

@@ -28,7 +28,7 @@ from bakeoff.stats.estimate import _carry_over, with_rates
         (["sys"], ""),
     ],
 )
-def test_the_database_is_one_of_tables_of_ones_own(schemas, database):
+def test_the_database_is_the_first_ordinary_user_schema(schemas, database):
     assert replay._schema_of({"digests": [{"schema": schema} for schema in schemas]}) == database
 
 
@@ -51,7 +51,7 @@ def study_of(folder, servers="mysql:8.0.15, mysql:8.0.33", more=""):
     return make_study(read_study(folder / "shop.yaml"), seed=1)
 
 
-def test_a_capture_beside_the_study_is_found_and_known_to_write_or_not(tmp_path):
+def test_a_capture_beside_the_study_is_found_and_checked_for_writes(tmp_path):
     path = made(tmp_path, "SELECT 1", "SHOW TABLES")
     assert is_capture(str(path))
     assert not is_capture(str(tmp_path / "shop.sql"))
@@ -69,7 +69,7 @@ def test_a_capture_beside_the_study_is_found_and_known_to_write_or_not(tmp_path)
         study_of(tmp_path, urls, ", writes: true")
 
 
-def test_a_run_of_a_capture_is_resumed_by_the_file_that_it_was_begun_with(tmp_path):
+def test_a_capture_run_resumes_with_the_study_it_was_started_with(tmp_path):
     made(tmp_path, "SELECT 1", "DELETE FROM t")
     asked = study_of(tmp_path)
     run = RunDirectory.create(tmp_path, resolved(asked))
@@ -86,7 +86,7 @@ def test_a_run_of_a_capture_is_resumed_by_the_file_that_it_was_begun_with(tmp_pa
         resumed_study(run, budget_s=None, asked=asked.model_copy(update={"threads": (7,)}))
 
 
-def test_chunks_that_differ_are_no_carry_over():
+def test_unequal_chunks_are_not_taken_for_carry_over():
     def slices(events):
         rows = []
         for block in range(40):
@@ -108,7 +108,7 @@ def test_chunks_that_differ_are_no_carry_over():
     assert max(map(abs, own_work.values())) > 0.3
 
 
-def test_many_short_slices_are_looked_at_now_and_then(monkeypatch):
+def test_checks_after_many_short_slices_are_throttled(monkeypatch):
     clock_s, asked = [0.0], []
     monkeypatch.setattr("bakeoff.run.epoch.time.monotonic", lambda: clock_s[0])
 
@@ -124,7 +124,7 @@ def test_many_short_slices_are_looked_at_now_and_then(monkeypatch):
     assert len(asked) == 25 and 2500 <= asked[-1] < 2600
 
 
-def test_the_capture_of_a_log_is_closed_to_others_and_one_session_is_explained(tmp_path, inside, shell):
+def test_the_capture_of_a_log_is_private_and_a_single_session_is_explained(tmp_path, inside, shell):
     head = "mysqld, Version: 8.0.15 (x). started with:\nTcp port: 0  Unix socket: x\nTime  Id Command    Argument\n"
     lines = [f"2026-11-23T10:00:0{n}.000000Z\t    {1 + n % 2} Query\tSELECT {n}\n" for n in range(6)]
     (shell.folder / "general.log").write_text(head + "".join(lines))

@@ -217,7 +217,7 @@ def encode_lognormal(count: int, *, median_ns: float, sigma: float) -> str:
     return encode_counts(counts)
 
 
-# Hundreds of files, none of which has to outlive a crash.
+# Hundreds of files that need not survive a crash.
 @mock.patch("os.fsync", lambda _descriptor: None)
 def make_run(
     root: Path,

@@ -83,7 +83,7 @@ def some(kinds, quick):
 
 
 @pytest.mark.parametrize("what", some([*CONTENTS, "truncated", "a bit", "removed"], ("a bit",)))
-def test_damaged_content(damaged, capfd, what):
+def test_a_damaged_file_causes_at_most_a_one_line_error(damaged, capfd, what):
     for path in files_of(damaged):
         kept = path.read_bytes()
         if what == "truncated":
@@ -108,8 +108,8 @@ def test_missing_epochs_are_reported(damaged, capfd, what):
         assert f"it is of 2 epochs, and {what.count('/')} are there" in said, arguments
 
 
-def test_a_file_in_place_of_a_folder(damaged, capfd):
-    """What such a folder holds is unknown, as with one that may not be read."""
+def test_a_file_in_place_of_a_folder_is_an_error(damaged, capfd):
+    """What the folder held is unknown, as if it could not be read."""
     for name in ("epochs/001/servers", "builds", "hosts"):
         folder = damaged / "victim" / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,7 +119,7 @@ def test_a_file_in_place_of_a_folder(damaged, capfd):
         folder.unlink()
 
 
-def test_a_run_without_an_analysis_is_not_finished_and_was_not_ended_by_hand(damaged, capfd):
+def test_a_run_without_an_analysis_is_unfinished_rather_than_aborted(damaged, capfd):
     (damaged / "victim" / "analysis.json").unlink()
     for form in ("text", "html"):
         assert command(["report", "victim", "--runs", str(damaged), "--format", form, "--output", "-"]) == 0
@@ -127,7 +127,7 @@ def test_a_run_without_an_analysis_is_not_finished_and_was_not_ended_by_hand(dam
         assert "NOT FINISHED" in out and "ended by hand" not in out.lower()
 
 
-def test_an_analysis_of_another_run(damaged, capfd, tmp_path):
+def test_an_analysis_of_another_run_counts_as_damaged(damaged, capfd, tmp_path):
     path = damaged / "victim" / "analysis.json"
     analysis = json.loads(path.read_text())
     analysis["comparisons"][0]["contender"] = "Z"

@@ -44,7 +44,7 @@ DESKTOP, DARK, PHONE = (1100, "light"), (1100, "dark"), (400, "light")
 
 
 @pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
-def test_it_opens_from_a_disk_without_a_request_or_a_complaint(opened, page_file):
+def test_the_page_opens_from_disk_without_requests_or_console_messages(opened, page_file):
     page, said, asked = opened
     page.wait_for_load_state("networkidle")
     assert said == []
@@ -53,7 +53,7 @@ def test_it_opens_from_a_disk_without_a_request_or_a_complaint(opened, page_file
 
 
 @pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
-def test_every_chart_is_there_and_has_something_drawn(opened, view):
+def test_every_chart_is_present_and_not_empty(opened, view):
     page, _, _ = opened
     panels = panels_of(view)
     assert page.locator("figure").count() == len(panels) + 2 == 22
@@ -68,7 +68,7 @@ def test_every_chart_is_there_and_has_something_drawn(opened, view):
 
 
 @pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
-def test_lines_share_an_axis_and_show_the_margin(opened, study_file):
+def test_forest_rows_share_an_axis_and_show_the_margin(opened, study_file):
     page, _, _ = opened
     page.goto(study_file.as_uri(), wait_until="load")
     strips = page.locator("#verdict .strip")
@@ -105,7 +105,7 @@ def test_on_a_phone_nothing_overflows_and_no_figure_appears_twice_on_the_first_p
 
 
 @pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
-def test_what_is_folded_opens_by_keyboard(opened):
+def test_folded_content_opens_by_keyboard(opened):
     page, said, _ = opened
     command = page.locator("#time-0 .save code")
     assert not command.is_visible()
@@ -118,7 +118,7 @@ def test_what_is_folded_opens_by_keyboard(opened):
 
 
 @pytest.mark.parametrize("opened", [PHONE, (360, "dark"), (768, "light")], indirect=True)
-def test_it_fits_a_narrow_screen(opened):
+def test_the_page_fits_a_narrow_screen(opened):
     page, _, _ = opened
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     beyond = page.evaluate(
@@ -129,7 +129,7 @@ def test_it_fits_a_narrow_screen(opened):
 
 
 @pytest.mark.parametrize("width", [390, 1100])
-def test_a_server_with_long_options_is_broken_between_them_and_covers_nothing(browser, tmp_path, width):
+def test_long_server_labels_wrap_between_options_and_do_not_overflow(browser, tmp_path, width):
     labels = ("mysql:8.0.15,innodb_flush_method=fsync", "mysql:8.0.15,innodb_flush_method=O_DIRECT,big_tables=ON")
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False, labels=labels)
     run = make_run(tmp_path, study, epochs=6)
@@ -160,7 +160,7 @@ def test_a_server_with_long_options_is_broken_between_them_and_covers_nothing(br
     [(DESKTOP, "screen", False), (DARK, "screen", True), (DARK, "print", False)],
     indirect=["opened"],
 )
-def test_text_stands_out_from_the_paper_in_light_in_dark_and_on_paper(opened, medium, dark):
+def test_text_has_enough_contrast_in_light_dark_and_print(opened, medium, dark):
     page, _, _ = opened
     page.emulate_media(media=medium)
 
@@ -216,7 +216,7 @@ def study_file(tmp_path_factory):
 
 @pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
 @pytest.mark.parametrize("of_study", [False, True], ids=["duel", "study"])
-def test_it_is_accessible_by_axe_core_when_all_is_unfolded(opened, study_file, of_study):
+def test_the_unfolded_page_has_no_axe_core_violations(opened, study_file, of_study):
     page, _, _ = opened
     if of_study:
         page.goto(study_file.as_uri(), wait_until="load")

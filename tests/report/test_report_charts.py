@@ -36,7 +36,7 @@ def test_every_chart_has_its_axes(view):
         assert [text.text for text in svg.iter("text")].count(panel.x_title) == 1
 
 
-def test_no_line_goes_from_one_epoch_to_the_next():
+def test_chart_lines_break_between_epochs():
     rows = charts.describe(lines())["datasets"]["p-rows"]
     assert [row["y"] is None for row in rows] == [False, False, True] * 3
     path = re.search(r'<path d="([^"]*)" stroke="var\(--arm-0\)"', charts.draw(lines()))[1]
@@ -65,7 +65,7 @@ def test_many_arms_differ_in_colour_or_shape_and_only_the_control_is_grey(tmp_pa
     assert [arm.role for arm, key in zip(arms, keys, strict=True) if charts.css_key(key) == "arm-6"] == [Role.CONTROL]
 
 
-def test_the_report_command_starts_without_what_it_does_not_need():
+def test_the_report_command_imports_neither_scipy_special_nor_servers():
     code = (
         "import bakeoff.cli.report, sys; print([n for n in ('scipy.special', 'bakeoff.servers') if n in sys.modules])"
     )
@@ -73,7 +73,7 @@ def test_the_report_command_starts_without_what_it_does_not_need():
 
 
 def test_a_report_of_six_cells_has_few_charts(view):
-    """Each takes some hundredths of a second; `bench/startup` measures the sum."""
+    """A chart takes some hundredths of a second; `bench/startup` measures the sum."""
     assert len(panels_of(view)) <= 35
 
 
@@ -81,7 +81,7 @@ def texts(svg):
     return [element.text for element in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_the_verdicts_are_one_picture(view):
+def test_the_verdicts_picture_has_the_question_and_every_row(view):
     svg = picture_svg(view, VERDICTS)
     written = "\n".join(texts(svg))
     assert view.question in written and view.dateline in written
@@ -124,13 +124,13 @@ def test_every_kind_of_chart_is_drawn_alone_with_its_legend(view):
         assert own | arms <= set(texts(svg))
 
 
-def test_a_png_has_two_pixels_for_each(view):
+def test_a_png_has_twice_the_resolution_of_the_svg(view):
     svg, png = ET.fromstring(picture_svg(view, VERDICTS)), picture_png(view, VERDICTS)
     assert png.startswith(b"\x89PNG")
     assert struct.unpack(">II", png[16:24]) == (2 * int(svg.get("width")), 2 * int(svg.get("height")))
 
 
-def test_a_wrong_name_lists_the_right_ones(view):
+def test_an_unknown_chart_name_hints_at_valid_ones(view):
     with pytest.raises(SpecError) as caught:
         picture_svg(view, "thread-0")
     assert "threads-0" in caught.value.hint

@@ -1,4 +1,4 @@
-"""Reports of runs whose truth is known say what is true."""
+"""Reports of synthetic runs state the difference that was put in."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def test_an_injected_slowdown_is_reported_as_slower(view):
         assert near / 100 <= 1 - high + 0.005 and far / 100 >= 1 - low - 0.005
 
 
-def test_every_comparison_has_its_line_in_the_forest_the_control_too(view, analysis):
+def test_every_comparison_including_the_control_has_a_forest_row(view, analysis):
     rows = view.forest.rows
     assert len(rows) == len(analysis.comparisons)
     assert sum(row.kind == "control" for row in rows) == 6
@@ -97,7 +97,7 @@ def test_every_part_that_leaves_out_cells_says_so(tmp_path):
     assert page.count(drawn) == 3 and "Shown: the first 12 of 13 cells." in render_markdown(view)
 
 
-def test_thinning_out_keeps_sums(run):
+def test_downsampling_preserves_mean_and_minimum_throughput(run):
     from bakeoff.report.performance import cell_times
 
     slices = run.slices()
@@ -111,7 +111,7 @@ def test_thinning_out_keeps_sums(run):
     )
 
 
-def test_percentile_curves_rise_and_pass_through_the_table(view, analysis):
+def test_percentile_curves_rise_and_agree_with_the_table(view, analysis):
     summary = next(s for s in analysis.arms if (s.cell, s.arm) == ("oltp_point_select/1", "B"))
     series = next(s for s in panels_of(view, "percentiles")[0].series if s.name == "mysql:8.0")
     assert list(series.y) == sorted(series.y)
@@ -153,19 +153,19 @@ def test_an_untrusted_report_says_so_first(tmp_path):
         (3, Stop.EXTENDED, "went on after an answer was in sight"),
     ],
 )
-def test_how_measuring_ended_is_said(tmp_path, epochs, stop, text):
+def test_the_status_says_how_measuring_ended(tmp_path, epochs, stop, text):
     study = one_cell().model_copy(update={"has_target": True})
     view = view_of(tmp_path, study, epochs=epochs, change={"stopped": stop})
     said = [status.text for status in view.statuses if status.word == "NOT FINISHED"]
     assert any(text in each for each in said)
 
 
-def test_a_run_without_a_target_does_not_run_out_of_time(tmp_path):
+def test_a_run_without_a_target_is_finished_when_its_budget_ends(tmp_path):
     view = view_of(tmp_path, one_cell(), epochs=3, change={"stopped": Stop.BUDGET})
     assert "NOT FINISHED" not in [status.word for status in view.statuses]
 
 
-def test_an_appeal_is_not_part_of_a_version(tmp_path):
+def test_an_appeal_for_help_is_stripped_from_the_version(tmp_path):
     """MariaDB 11.8 has one in its `version_comment`."""
     study = one_cell()
     server = parse_server("mysql:8.0,version_comment=from Debian -- Please help")
@@ -202,7 +202,7 @@ def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path, cpus):
     assert "50% of the processors" in status.text and "50% with work" in busy.conditions
 
 
-def test_another_bakeoff_beside_the_measurement_is_reported(tmp_path):
+def test_a_concurrent_bakeoff_is_reported(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     alone = build_view(run, plain_analysis(run, run.study()))
     assert "BUSY MACHINE" not in [status.word for status in alone.statuses]
@@ -225,7 +225,7 @@ def test_another_bakeoff_beside_the_measurement_is_reported(tmp_path):
         (("near", "far", "far"), (47, 430, 80), " Two CPUs of far passed a cache line to each other and back in 80 to"),
     ],
 )
-def test_cpus_that_the_host_moved_are_reported(tmp_path, hosts, times_ns, said):
+def test_a_wide_range_of_cache_line_times_is_reported(tmp_path, hosts, times_ns, said):
     run = make_run(tmp_path, one_cell(), epochs=3)
     for epoch, (host, time_ns) in enumerate(zip(hosts, times_ns, strict=True)):
         path = run.path / f"epochs/{epoch:03}/outcome.json"
@@ -236,7 +236,7 @@ def test_cpus_that_the_host_moved_are_reported(tmp_path, hosts, times_ns, said):
     assert (said in conditions) if said else ("cache line" not in conditions)
 
 
-def test_an_open_question_says_how_wide_it_is(tmp_path):
+def test_an_inconclusive_headline_states_its_range(tmp_path):
     view = view_of(tmp_path, one_cell(), Truth(effect={"B": 0.0}, sd_restart=0.06), epochs=4)
     assert re.fullmatch(r"may be anything from \d+% slower to \d+% faster", view.verdicts[0].headline)
 
@@ -254,7 +254,7 @@ def test_the_command_to_repeat_a_run_has_its_seed(view):
         ("gate --seed=7 mysql:5.7 mysql:8.0", "gate --seed=7 mysql:5.7 mysql:8.0"),
     ],
 )
-def test_every_command_that_draws_a_seed_repeats_it(tmp_path, words, again):
+def test_the_command_to_repeat_a_run_gets_a_seed_if_it_has_none(tmp_path, words, again):
     run = make_run(tmp_path, one_cell(control=False), epochs=2, blocks=2, command=("/usr/bin/bakeoff", *words.split()))
     assert build_view(run, plain_analysis(run, run.study())).command == f"bakeoff {again}"
 
@@ -267,7 +267,7 @@ def test_requested_and_other_differences_are_kept_apart(view):
     assert "SETTINGS" in [status.word for status in view.statuses]
 
 
-def test_an_adaptive_hash_index_that_only_one_release_has_is_named_first(tmp_path):
+def test_a_difference_in_the_adaptive_hash_index_is_listed_first(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     for arm, value in (("A", "ON"), ("B", "OFF")):
         variables = run.read_json(f"epochs/002/servers/{arm}/variables.json")
@@ -289,7 +289,7 @@ def test_ignored_options_are_listed_with_the_requested_ones(tmp_path):
     assert "thread_concurrency=8 was left out" in render_markdown(view)
 
 
-def test_where_binaries_came_from_and_how_they_were_checked_is_said(tmp_path):
+def test_the_origin_and_verification_of_binaries_are_reported(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     said = "vendor mysql-8.4.8.tar.xz: SHA-256 in bakeoff's list"
     run.write_json("epochs/002/servers/B/notes.json", {"settings": [], "binaries": [said]})
@@ -349,7 +349,7 @@ def test_three_contenders_each_get_their_verdict(tmp_path):
     assert "mariadb:D" in render_html(view)
 
 
-def test_a_remote_server_without_process_facts_is_fine(tmp_path):
+def test_a_server_without_process_metrics_has_no_cpu_column(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     for path in run.path.glob("epochs/*/slices.parquet"):
         slices, _ = read_parquet(path.read_bytes())
@@ -369,7 +369,7 @@ def test_an_analysis_read_back_from_disk_gives_the_same_view(run, analysis, view
     assert build_view(run, run.read("analysis.json", Analysis)) == view
 
 
-def test_a_missing_manifest_is_one_clear_line(tmp_path):
+def test_a_missing_manifest_is_an_error(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=2)
     analysis = plain_analysis(run, run.study())
     (run.path / "manifest.json").unlink()
@@ -377,7 +377,7 @@ def test_a_missing_manifest_is_one_clear_line(tmp_path):
         build_view(run, analysis)
 
 
-def test_percentiles_of_the_control_alone_mark_nothing(run, analysis):
+def test_differing_percentiles_of_the_control_are_not_marked(run, analysis):
     own = [
         each.model_copy(update={"contender": analysis.control}) for each in analysis.latencies if each.contender == "B"
     ]

@@ -74,7 +74,7 @@ def factorial(tmp_path_factory):
     return built(tmp_path_factory.mktemp("factorial"), study, Truth(effect={"B": -0.1, "C": -0.2, "D": -0.3}))
 
 
-def test_the_environment_says_where_the_question_comes_from(tmp_path):
+def test_the_environment_shows_the_about_text_of_the_study(tmp_path):
     study = duel_study()
     design = Design(question="What does it cost?", about="A question of 2019.", factors=(), levels={"A": (), "B": ()})
     view = built(tmp_path, study.model_copy(update={"design": design}))
@@ -92,7 +92,7 @@ def test_every_interval_appears_once_on_the_first_page(view, page):
     assert page.count('<div class="forest-row control') == 6
 
 
-def test_lines_share_an_axis_and_of_more_than_twenty_the_largest_are_shown(several, tmp_path):
+def test_more_than_twenty_forest_rows_fold_to_the_ten_largest(several, tmp_path):
     crowd = duel_study(workloads=tuple("abcdefghijk"), threads=(1, 4), control=False)
     for made, count in ((several, 8), (built(tmp_path, crowd, epochs=3), 10)):
         first, rest = made.lines
@@ -107,7 +107,7 @@ def test_lines_share_an_axis_and_of_more_than_twenty_the_largest_are_shown(sever
     )
 
 
-def test_notes_are_marked_on_their_line_and_said_once_a_kind(tmp_path):
+def test_notes_mark_their_rows_and_appear_once_per_kind(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False)
     run = make_run(tmp_path, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)
@@ -251,7 +251,7 @@ def test_the_lead_never_cites_a_vague_ratio(tmp_path):
     assert "The largest" not in with_ratios(tmp_path / "vague", vague, (7.0, 2.5, 20.0)).screen.answer
 
 
-def test_no_difference_is_called_the_largest_if_each_may_be_chance(tmp_path):
+def test_no_difference_is_called_the_largest_if_none_is_significant(tmp_path):
     summary = " ".join(with_ratios(tmp_path, (1.1, 0.8, 1.4), (1.0, 0.92, 1.08), (1.01, 0.9, 1.12)).summary)
     assert "The largest" not in summary
     assert re.search(r"The narrowest interval: .* 2 threads, −8% to \+8%\.", summary)
@@ -278,7 +278,7 @@ def test_a_difference_is_decisive_only_if_one_is_claimed(tmp_path, words, refere
 
 
 @pytest.mark.parametrize("obstacle", [Obstacle.NOTHING_DONE, None])
-def test_a_verdict_that_cannot_come_is_not_announced(tmp_path, obstacle):
+def test_the_headline_does_not_promise_an_impossible_verdict(tmp_path, obstacle):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
     run = make_run(tmp_path, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)

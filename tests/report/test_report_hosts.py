@@ -51,19 +51,19 @@ def in_terminal(view):
     return out.getvalue()
 
 
-def test_the_machine_matters_if_hosts_differ(differing):
+def test_the_summary_names_the_host_that_differs(differing):
     view, _ = differing
     assert any("the machine matters" in sentence and "bench-2" in sentence for sentence in view.summary)
     assert "3 hosts, 4 × Example CPU 9000" in view.dateline
 
 
-def test_the_first_page_says_what_the_answer_rests_on_and_that_the_machine_matters(differing):
+def test_the_summary_is_the_answer_its_basis_and_the_hosts(differing):
     answer, basis, hosts = differing[0].summary
     assert differing[0].screen.answer == answer and differing[0].screen.figures == (hosts,)
     assert "The narrowest interval" in answer and basis.startswith("This rests on")
 
 
-def test_the_interval_over_hosts_that_differ_is_wider_than_that_of_one_machine(differing):
+def test_differing_hosts_widen_the_interval(differing):
     first = differing[1].comparisons[0]
     alone = iv.precision_half_width(iv.standard_deviation([point.value for point in first.points]), 18)
     assert first.estimate.interval.half_width > 3 * alone
@@ -75,7 +75,7 @@ def test_equal_hosts_are_not_reported_as_different(tmp_path):
     assert section(view) is not None
 
 
-def test_one_machine_has_no_such_section_and_no_host_in_its_analysis(tmp_path):
+def test_a_run_on_one_machine_has_no_hosts_section(tmp_path):
     view, analysis = reported(tmp_path, None, epochs=6)
     assert section(view) is None
     assert "3 hosts" not in view.dateline
@@ -83,7 +83,7 @@ def test_one_machine_has_no_such_section_and_no_host_in_its_analysis(tmp_path):
     assert {key for point in points for key in point} == {"epoch", "build", "value"}
 
 
-def test_every_format_has_the_hosts(differing, snapshot):
+def test_every_format_but_csv_lists_the_hosts(differing, snapshot):
     view = differing[0].model_copy(update={"directory": "bakeoff-runs/RUN"})
     terminal, markdown = in_terminal(view), render_markdown(view)
     for text in (terminal, markdown, render_html(view), render_json(view)):

@@ -23,7 +23,7 @@ def report_everything(live, analysis):
     live.epoch_finished(2, analysis.comparisons[:3], 60.0, None)
 
 
-def test_without_a_terminal_it_is_plain_lines(run, analysis):
+def test_output_without_a_terminal_is_plain_lines(run, analysis):
     out = io.StringIO()
     with live_for(run.study(), stream=out) as live:
         assert isinstance(live, PlainLive)
@@ -78,7 +78,7 @@ def test_the_live_view_fits_the_terminal(run, analysis, columns):
     assert any("165,400 / 165,400" in line for line in lines)
 
 
-def test_a_low_terminal_still_shows_stage_bars_and_time_left(run, analysis):
+def test_a_short_terminal_still_shows_stage_bars_and_time_left(run, analysis):
     live = RichLive(run.study(), Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None))
     live.stage("measuring")
     live.epoch_finished(0, analysis.comparisons, 30.0, 240.0)
@@ -100,7 +100,7 @@ def test_a_label_cannot_send_escape_codes(run):
     assert "rows \\x1b[2J" in shown.export_text()
 
 
-def test_json_lines_are_json_lines(run, analysis):
+def test_json_output_is_one_message_per_line(run, analysis):
     out = io.StringIO()
     with live_for(run.study(), json=True, stream=out) as live:
         assert isinstance(live, JsonLinesLive)
@@ -146,7 +146,7 @@ def test_many_threads_may_report_at_once(run):
     assert len(lines) == 400 and all(line.split("] ")[1].startswith("line ") for line in lines)
 
 
-def test_a_note_is_printed_above_the_view_whenever_it_comes(run, monkeypatch):
+def test_a_note_is_always_printed_above_the_live_view(run, monkeypatch):
     """Rich computes how far up to go and writes later; nothing may be drawn in between."""
     computed, noting = Live.process_renderables, threading.current_thread()
 

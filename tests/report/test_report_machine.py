@@ -1,4 +1,4 @@
-"""What a report says of limited storage, of restarts with empty caches, and of the scaling law over CPUs."""
+"""What a report says about limited storage, restarts with cold caches, and the scaling law over CPUs."""
 
 import json
 
@@ -51,7 +51,7 @@ def counted(reads, *, busy_ms=100):
         (500, 950, ["never reached", "busy 95% of the time at 50% of the limit"]),
     ],
 )
-def test_a_limit_and_what_the_device_did(tmp_path, reads, busy_ms, said):
+def test_storage_limits_are_reported_with_the_devices_load(tmp_path, reads, busy_ms, said):
     study = study_of("", "storage.read_iops=1000")
     run = run_of(tmp_path, study, "counters.json", {"B": counted(reads, busy_ms=busy_ms)})
     view = build_view(run, plain_analysis(run, study))
@@ -84,7 +84,7 @@ def test_restarts_are_compared_epoch_by_epoch(tmp_path):
     assert "takes 6.19 s to be fast again, 0.50000× (0.50000 to 0.50000) as long as as it is" in said
 
 
-def test_the_scaling_law_over_cpus_joins_arms_that_are_alike_but_for_them(tmp_path):
+def test_the_cpu_scaling_law_joins_arms_that_differ_only_in_cpus(tmp_path):
     effect = dict(zip("BCD", (0.6, 1.1, 1.5), strict=True))
     study = study_of("cpus=1", "cpus=2", "cpus=4", "cpus=8")
     run = make_run(tmp_path, study, Truth(effect=effect), epochs=EPOCHS, blocks=2)

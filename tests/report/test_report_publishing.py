@@ -33,13 +33,13 @@ def test_the_folder_holds_the_page_the_tables_and_the_numbers(run_and_analysis):
     assert published.index("ladder-0.svg") < published.index("## Throughput") < published.index("threads-0.svg")
 
 
-def test_without_a_ladder_of_threads_throughput_over_time_is_the_picture(tmp_path):
+def test_without_a_thread_ladder_the_picture_is_throughput_over_time(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,))
     run = make_run(tmp_path, study, epochs=6)
     view = build_view(run, plain_analysis(run, study))
     assert list(published_charts(view)) == ["verdicts", "time-0"]
     assert "](time-0.svg)" in render_markdown(view, pictures="")
-    assert "![" not in render_markdown(view)  # to a terminal or a pipe: a picture would point nowhere
+    assert "![" not in render_markdown(view)  # for a terminal or a pipe, which have no pictures beside them
 
 
 def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_analysis, tmp_path, inside):
@@ -67,7 +67,7 @@ def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_
         (None, "NOT FINISHED", "fewer than five usable epochs"),
     ],
 )
-def test_a_report_is_marked_by_its_own_control(run_and_analysis, trusted, word, why):
+def test_the_control_decides_the_status_of_a_report(run_and_analysis, trusted, word, why):
     run, analysis = run_and_analysis
     analysis = analysis.model_copy(update={"trusted": trusted})
     view = build_view(run, analysis)
@@ -83,7 +83,7 @@ def test_without_a_control_nothing_can_be_published(run_and_analysis):
     assert objection(analysis.model_copy(update={"trusted": None, "control": None})) == "the run has no control."
 
 
-def test_a_control_that_completed_nothing_in_an_epoch_needs_no_larger_budget(run_and_analysis):
+def test_a_control_that_completed_nothing_in_an_epoch_is_untrusted(run_and_analysis):
     run, analysis = run_and_analysis
     idle = {"obstacle": Obstacle.NOTHING_DONE}
     comparisons = [each.model_copy(update=idle) for each in analysis.comparisons]

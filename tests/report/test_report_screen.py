@@ -65,7 +65,7 @@ def view_of(tmp_path_factory):
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("case", CASES)
-def test_a_screen(view_of, case, width, snapshot):
+def test_screens_fit_and_match_their_snapshots(view_of, case, width, snapshot):
     assert screen_of(view_of(case), width) == snapshot
 
 
@@ -78,7 +78,7 @@ def screen_with(view, **fields):
     return screen_of(view.model_copy(update={"screen": Screen(answer="It is faster.", **fields)}))
 
 
-def test_of_more_than_twenty_rows_the_ten_largest_are_shown(view_of):
+def test_a_table_of_more_than_twenty_rows_shows_the_ten_largest(view_of):
     shown = screen_with(view_of("two arms"), table=table_of(21, "arm"), ranks=tuple(range(20, -1, -1)))
     assert shown.count("0.5×") == 10 and "arm 20" in shown and "arm 10" not in shown
     assert "… and 11 more" in shown
@@ -92,7 +92,7 @@ def test_a_table_that_is_too_wide_loses_its_least_important_column_then_is_stack
     assert "\n" + "x" * 76 + " 1\n  ratio 0.5×\n" in rows[76]
 
 
-def test_a_screen_with_too_much_of_everything_is_cut(view_of):
+def test_an_overfull_screen_is_truncated(view_of):
     lines = tuple(f"line {at} with several words that fill most of a line of eighty columns" for at in range(9))
     shown = screen_with(
         view_of("two arms"), table=table_of(20, "x" * 77), why=lines, figures=lines, effort="6 restarts"
@@ -101,7 +101,7 @@ def test_a_screen_with_too_much_of_everything_is_cut(view_of):
     assert shown.count("… and ") >= 3 and "6 restarts" in shown and "x" * 77 + " 0" in shown
 
 
-def test_a_long_path_has_a_line_of_its_own_and_one_below_here_is_relative(view_of, tmp_path, monkeypatch):
+def test_long_paths_get_their_own_line_and_local_ones_are_relative(view_of, tmp_path, monkeypatch):
     deep = tmp_path / "a folder" / ("x" * 60) / "run"
     placed = view_of("two arms").model_copy(update={"directory": str(deep)})
     assert f"\nReport:\n{deep}/report.html\nMore:\nbakeoff report '{deep}' --format text\n" in rendered(placed, 80)

@@ -69,7 +69,7 @@ def test_the_page_shows_every_part_and_links_to_the_section(shown):
     assert "Nothing" not in page
 
 
-def test_markdown_leaves_out_charts_and_what_is_long(shown):
+def test_markdown_leaves_out_charts_and_page_only_parts(shown):
     text = render_markdown(shown)
     assert "## Everything\n\nSee `docs/&lt;x&gt;.md`.\n\n- processor: fast\n" in text
     assert "### Inside\n\n| cell | arm | value |\n| --- | --- | ---: |\n| c | A | 1 (2×) |\n\nwhat it is" in text
@@ -136,7 +136,7 @@ def test_row_counts_match_what_the_engine_loads():
 
 
 @pytest.mark.needs("tpcc")
-def test_the_size_of_tpcc_is_warehouses():
+def test_the_size_of_tpcc_is_given_in_warehouses():
     tpcc = Workload(script="tpcc", options=(("scale", 3),))
     asked = duel_study(workloads=("oltp_read_only",), threads=(4,)).model_copy(update={"workloads": (tpcc,)})
     assert _sizes(asked, tpcc) == "3 warehouses"

@@ -22,7 +22,7 @@ def in_terminal(view, width, **options):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_terminal(placed, snapshot, width):
+def test_terminal_output_matches_its_snapshot(placed, snapshot, width):
     assert in_terminal(placed, width) == snapshot
 
 
@@ -35,11 +35,11 @@ def test_terminal_obeys_no_color(placed, monkeypatch):
 
 
 @pytest.mark.needs("search")
-def test_markdown(placed, snapshot):
+def test_markdown_matches_its_snapshot(placed, snapshot):
     assert render_markdown(placed) == snapshot
 
 
-def test_csv(placed, snapshot):
+def test_csv_matches_its_snapshot(placed, snapshot):
     lines = render_csv(placed).splitlines()
     # Six digits: enough to see a change, too few to see another machine's last bit.
     rounded = [",".join(_rounded(field) for field in line.split(",")) for line in lines]
@@ -56,7 +56,7 @@ def test_json_is_one_document_with_unrounded_comparisons(placed):
 
 
 @pytest.mark.needs("search")
-def test_outline(placed, snapshot):
+def test_the_outline_of_sections_matches_its_snapshot(placed, snapshot):
     """Titles, notes, charts and columns; other tests check the content."""
     assert "\n".join(line for section in placed.sections for line in _outline(section, 0)) == snapshot
 

@@ -1,4 +1,4 @@
-"""Names, logs and settings come from other people's machines: none of them may become markup."""
+"""Names, logs and settings come from other people's machines: all of them must be escaped."""
 
 import html
 import io
@@ -34,7 +34,7 @@ def page(tmp_path_factory):
     return build_view(run, analysis.model_copy(update={"comparisons": flagged, "undeclared": undeclared}))
 
 
-def test_nothing_becomes_a_tag_in_html(page):
+def test_untrusted_text_is_escaped_in_html(page):
     text = render_html(page)
     assert "<script" not in text.lower() and "<img" not in text.lower() and "49" not in _near(text, "alert")
     assert text.count("</style>") == 1 and text.count("</title>") == text.count("<title>")
@@ -49,7 +49,7 @@ def test_nothing_becomes_a_tag_in_html(page):
     assert " onerror=y" not in re.sub(r"&lt;img src=x onerror=y&gt;", "", text)
 
 
-def test_nothing_becomes_a_tag_in_markdown(page):
+def test_untrusted_text_is_escaped_in_markdown(page):
     about_sql = Section.of(EVIL, page.tables["latency"])
     body = render_markdown(page.model_copy(update={"sections": (about_sql, *page.sections)})).partition("```sh")[0]
     assert "<script" not in body and "<img" not in body
@@ -59,7 +59,7 @@ def test_nothing_becomes_a_tag_in_markdown(page):
             assert cells >= 3
 
 
-def test_the_page_forbids_scripts_and_requests_by_itself(page):
+def test_a_content_security_policy_forbids_scripts_and_requests(page):
     assert "Content-Security-Policy" in render_html(page) and "default-src 'none'" in render_html(page)
 
 
@@ -86,5 +86,5 @@ def test_a_list_of_runs_shows_hidden_characters(tmp_path, capfd):
     assert "\\x1b[2J\\u202e" in shown and not HIDDEN.search(shown)
 
 
-def test_hidden_characters_are_shown_in_what_programs_read(page):
+def test_hidden_characters_are_escaped_in_csv(page):
     assert "\x1b" in EVIL and "\x1b" not in render_csv(page) and "\u202e" not in render_csv(page)

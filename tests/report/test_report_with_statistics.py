@@ -48,7 +48,7 @@ def test_the_line_of_the_control_agrees_with_the_summary(tmp_path, effect, row, 
     assert view.summary[-1].endswith(summary)
 
 
-def test_what_a_killed_run_needs_follows_from_its_own_plan(tmp_path):
+def test_the_time_left_of_a_killed_run_follows_from_its_own_plan(tmp_path):
     study = duel_study().model_copy(update={"has_target": True})
     run = make_run(tmp_path, study, Truth(effect={"B": 0.0}, sd_slice=0.1), epochs=6)
     plan = run.read("plan.json", Plan).model_copy(update={"overhead_s": 30.0})

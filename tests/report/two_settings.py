@@ -1,4 +1,4 @@
-"""A run of one server with two settings that differ, of which the contender is slower."""
+"""A run whose arms differ in two settings of one server; the contender is slower."""
 
 from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run

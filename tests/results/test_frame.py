@@ -25,12 +25,12 @@ def test_groups_come_in_the_order_of_their_first_rows():
 
 
 @pytest.mark.parametrize(("name", "of_b"), [("sum", 4), ("mean", 2), ("min", 1), ("max", 3), ("median", 2)])
-def test_what_is_not_known_is_left_out_and_nothing_known_stays_unknown(name, of_b):
+def test_aggregates_skip_nan_unless_all_values_are_nan(name, of_b):
     by = FRAME.by("key")
     assert by.by_key(getattr(by, name)(FRAME["x"])) == pytest.approx({"b": of_b, "a": NAN}, nan_ok=True)
 
 
-def test_groups_of_a_frame_made_of_another_are_its_own():
+def test_derived_frames_do_not_reuse_the_groups_of_their_source():
     whole = Frame({"arm": ["B", "A", "B", "C"], "n": [4, 4, 2, 7]})
     whole.by("arm", "n")
     assert whole.rows(np.array([1, 3, 0])).by("arm").keys["arm"].tolist() == ["A", "C", "B"]
@@ -39,14 +39,14 @@ def test_groups_of_a_frame_made_of_another_are_its_own():
     assert whole.rows(slice(0)).by("arm").count.tolist() == []
 
 
-def test_rows_are_sorted_by_several_columns_and_equal_ones_stay():
+def test_sorting_by_several_columns_is_stable():
     found = FRAME.with_columns(half=FRAME["n"] // 4).sort("half", "key")
     assert list(zip(found["half"], found["key"], found["n"], strict=True)) == [
         (0, "a", 2), (0, "b", 1), (0, "b", 3), (1, "a", 4), (2, "b", 8),
     ]  # fmt: skip
 
 
-def test_a_frame_without_a_column_of_another_has_nan_below_it():
+def test_concat_fills_missing_columns_with_nan():
     both = Frame.concat([FRAME.select("key", "n"), FRAME.rows(slice(1))])
     assert both["x"].tolist() == pytest.approx([NAN] * 5 + [1.0], nan_ok=True) and len(both) == 6
     assert FRAME.rows(slice(0)).by("key").frames() == {} and Frame({}).columns == ()

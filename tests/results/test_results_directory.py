@@ -30,7 +30,7 @@ def write_epoch(run: RunDirectory, number: int, **fields: object) -> None:
     writer.finish(outcome(number, number % 2, **fields))
 
 
-def test_in_an_open_loop_the_time_of_a_slice_is_its_length(tmp_path):
+def test_open_loop_slices_count_as_busy_for_their_whole_length(tmp_path):
     run = new_run(tmp_path)
     asked = study().model_copy(update={"workloads": (Workload(script="oltp_read_only", rate_per_s=100.0),)})
     writer = run.epoch(0, 0)
@@ -55,12 +55,12 @@ def test_a_new_run_has_a_name_a_manifest_and_its_study(tmp_path):
     assert manifest.host.run_files is not None and manifest.host.run_files.total_bytes > 0
 
 
-def test_words_of_the_command_that_are_not_utf8_are_kept_as_escapes(tmp_path):
+def test_non_utf8_arguments_are_kept_as_escapes(tmp_path):
     run = new_run(tmp_path, command=["bakeoff", "--runs", os.fsdecode(b"caf\xe9")])
     assert run.manifest().command == ("bakeoff", "--runs", r"caf\udce9")
 
 
-def test_a_run_directory_whose_making_is_broken_off_leaves_nothing(tmp_path, monkeypatch):
+def test_an_interrupted_creation_leaves_nothing_behind(tmp_path, monkeypatch):
     def broken_off(*_):
         raise KeyboardInterrupt
 
@@ -94,7 +94,7 @@ def test_what_was_written_is_read_back(tmp_path):
     assert epoch.variables == {"A'": {"version": "5.7.22"}}
 
 
-def test_the_checksums_say_what_an_epoch_has(tmp_path):
+def test_missing_and_damaged_files_are_found_by_checksum(tmp_path):
     run = new_run(tmp_path)
     writer = run.epoch(0, 0)
     writer.slices.extend([slice_message()])
@@ -132,7 +132,7 @@ def test_an_epoch_counts_only_with_its_outcome(tmp_path):
     assert run.abandoned_epochs() == 1
 
 
-def test_a_broken_off_epoch_is_kept_aside_and_measured_again(tmp_path):
+def test_an_interrupted_epoch_is_set_aside_and_measured_again(tmp_path):
     run = new_run(tmp_path)
     for _ in range(2):
         run.epoch(0, 0).write_server_text("A", "error.log", "killed here\n")
@@ -149,7 +149,7 @@ def test_a_finished_epoch_is_never_written_again(tmp_path):
         run.epoch(0, 0)
 
 
-def test_a_further_epoch_removes_what_was_concluded_without_it(tmp_path):
+def test_a_new_epoch_deletes_the_old_analysis_and_reports(tmp_path):
     run = new_run(tmp_path)
     write_epoch(run, 0)
     concluded = ("analysis.json", "wall.json", "report.html", "gate.md")
@@ -181,7 +181,7 @@ def test_a_slice_of_another_format_stops_the_epoch_from_counting(tmp_path):
     assert run.finished_epochs() == ()
 
 
-def test_an_empty_run_scans_to_an_empty_table(tmp_path):
+def test_an_empty_run_has_an_empty_slice_table(tmp_path):
     frame = new_run(tmp_path).slices()
     assert len(frame) == 0 and "busy_ns" in frame.columns
 
@@ -233,7 +233,7 @@ def test_no_secret_reaches_the_disk(tmp_path):
             assert secret.encode() not in path.read_bytes(), path
 
 
-def test_a_password_that_is_also_the_name_of_its_user_leaves_the_study_whole(tmp_path):
+def test_a_password_equal_to_its_user_name_leaves_the_study_intact(tmp_path):
     arms = study().arms
     own = parse_server("mysql://sysbench:sysbench@db/sbtest")
     asked = study().model_copy(update={"arms": (arms[0].model_copy(update={"server": own}), *arms[1:])})
@@ -266,7 +266,7 @@ def test_only_one_process_may_write(tmp_path):
 
 
 @pytest.mark.parametrize("version", [1, 2, 99])
-def test_another_format_version_gives_one_clear_line(tmp_path, version):
+def test_an_unsupported_format_version_is_a_one_line_error(tmp_path, version):
     run = new_run(tmp_path)
     document = run.read_json("manifest.json") | {"format": version, "bakeoff": "7.0"}
     (run.path / "manifest.json").write_text(json.dumps(document))
@@ -302,7 +302,7 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, name, content):
     assert Path(name).name in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_runs_are_found_by_path_by_name_and_by_a_beginning(tmp_path, monkeypatch):
+def test_runs_are_found_by_path_name_or_prefix(tmp_path, monkeypatch):
     run = new_run(tmp_path)
     monkeypatch.setenv("BAKEOFF_RUNS", str(tmp_path))
     assert runs_root() == tmp_path
@@ -316,7 +316,7 @@ def test_runs_are_found_by_path_by_name_and_by_a_beginning(tmp_path, monkeypatch
     assert {summary.name for summary in list_runs()} == {run.name, other.name}
 
 
-def test_a_root_that_cannot_be_made_is_one_clear_line(tmp_path):
+def test_a_root_that_cannot_be_created_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ResultsError) as caught:
         new_run(tmp_path / "file")

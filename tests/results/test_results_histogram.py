@@ -11,7 +11,7 @@ from bakeoff.results import decode_histogram
 GOLDEN = json.loads((Path(__file__).parent / "golden_histogram.json").read_text())
 
 
-def test_quantiles_are_those_of_the_library_that_wrote_it():
+def test_quantiles_match_the_library_that_wrote_the_histogram():
     histogram = decode_histogram(GOLDEN["hdr"])
     assert histogram.total == 5004
     quantiles = np.array([float(quantile) for quantile in GOLDEN["quantiles_ns"]])
@@ -19,13 +19,13 @@ def test_quantiles_are_those_of_the_library_that_wrote_it():
 
 
 @pytest.mark.parametrize("cut", [0, 3, 9, 40, 400])
-def test_a_truncated_histogram_is_one_clear_line(cut):
+def test_a_truncated_histogram_is_an_error(cut):
     raw = base64.b64decode(GOLDEN["hdr"])
     with pytest.raises(ResultsError, match="cannot be read"):
         decode_histogram(base64.b64encode(raw[:cut]).decode())
 
 
 @pytest.mark.parametrize("text", ["", "no base64 !", "AAAAAAAAAAA="])
-def test_what_is_no_histogram_is_refused(text):
+def test_invalid_histogram_text_is_an_error(text):
     with pytest.raises(ResultsError, match="cannot be read"):
         decode_histogram(text)

@@ -25,7 +25,7 @@ def load(begin_s: float, seconds: float) -> dict[str, object]:
     return {"started_at": (BEGIN + timedelta(seconds=begin_s)).isoformat(), "seconds": seconds}
 
 
-def test_loads_that_run_at_once_take_their_time_once():
+def test_concurrent_loads_are_counted_once():
     builds = {"A-0": load(0, 7), "B-0": load(1, 3), "A-1": load(5, 4), "B-1": load(20, 5)}
     assert wall_time(builds, []).phases_s == {"load": 14}
 
@@ -41,7 +41,7 @@ def test_phases_add_up_to_the_wall_time():
     assert found.measured_share == pytest.approx(78 / 101)
 
 
-def test_a_pause_between_two_runs_of_a_study_is_nobodys_time():
+def test_a_pause_between_two_runs_of_a_study_is_not_counted():
     found = wall_time({}, [outcome(0, 0, 50, measure=40), outcome(1, 4000, 50, measure=40)])
     assert found.total_s == 100
     assert found.phases_s["other"] == 20

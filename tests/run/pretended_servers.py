@@ -1,4 +1,4 @@
-"""Servers and pools of them that start nothing."""
+"""Fake servers and pools that start nothing."""
 
 import threading
 
@@ -21,7 +21,7 @@ class Server:
 
 
 class Pool:
-    """Restores servers of which none starts."""
+    """A pool whose servers all fail to start."""
 
     killed_once, _instances = ServerPool.killed_once, ()
 
@@ -64,7 +64,7 @@ class Recorder(Listener):
 
 
 def tools_of(pool, stop):
-    """For two arms and a control; and the first plan of their run."""
+    """Return the tools for two arms and a control, and the first plan of their run."""
     asked, recorder = study(), Recorder()
     recorder.note = recorder.stage
     setups = tuple(ArmSetup(arm, installation=object(), settings=object()) for arm in asked.arms)

@@ -34,14 +34,14 @@ def used_s(shell, *arguments):
     return used, run.read("analysis.json", Analysis), run
 
 
-def test_the_budget_is_kept_by_a_run_that_ends_before_it(slowed_duel):
+def test_a_run_that_stops_early_stays_within_its_budget(slowed_duel):
     path = slowed_duel.run.path
     used = (path / "report.html").stat().st_mtime - slowed_duel.run.manifest().created_at.timestamp()
     assert used <= 1.05 * slowed_duel.budget_s + REPORT_S
 
 
 @pytest.mark.slow
-def test_a_budget_is_kept(shell):
+def test_a_run_uses_its_budget_and_stays_within_it(shell):
     # 0.05 % is out of reach in this time.
     used, analysis, run = used_s(shell, "mysql:8.0.15", "mysql:8.0.15", "--budget", "28s", "--precision", "0.05%")
     assert analysis.stopped is Stop.BUDGET
@@ -61,7 +61,7 @@ def test_a_budget_is_kept(shell):
         (("mysql:5.5.34", "mariadb:10.11"), 120),  # slow to load, slow to stop
     ],
 )
-def test_a_longer_budget_is_kept_and_used(shell, servers, budget_s):
+def test_a_longer_budget_is_used_but_not_exceeded(shell, servers, budget_s):
     used, analysis, run = used_s(
         shell, *servers, "--budget", f"{budget_s}s", "--precision", "0.05%", "--workload", "oltp_read_write"
     )

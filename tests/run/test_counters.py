@@ -1,4 +1,4 @@
-"""What is read of a server around a cell: the kernel's counters, its own, and what reading them costs."""
+"""Counters read around a cell, the kernel's and the server's, without the cost of reading them."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ from bakeoff.run.counters import CellCounts, Reading, _numbers, _process, _Threa
 
 
 class Kept:
-    """In place of an epoch's writer."""
+    """Stands in for an epoch's writer."""
 
     def write_server_json(self, arm, name, values):
         assert name == COUNTERS
@@ -30,19 +30,19 @@ def test_the_kernels_counters_of_this_process_grow():
     assert threads[threading.get_native_id()].cpu_ns > 0
 
 
-def test_what_reading_costs_is_taken_off():
+def test_the_cost_of_reading_counters_is_subtracted():
     before = Reading({"status.Com_show_status": 8, "status.Handler_read_key": 100}, {"status.Com_show_status": 1})
     after = Reading({"status.Com_show_status": 9, "status.Handler_read_key": 150, "status.New": 1})
     assert spent_between(before, after) == {"status.Handler_read_key": 50}
 
 
-def test_a_count_below_zero_that_a_server_shows_without_a_sign_is_below_zero():
+def test_unsigned_counters_wrap_to_negative():
     before = _numbers({"Innodb_buffer_pool_pages_misc": "18446744073709551574"})
     after = _numbers({"Innodb_buffer_pool_pages_misc": "8"})
     assert spent_between(Reading(before), Reading(after)) == {"status.Innodb_buffer_pool_pages_misc": 50}
 
 
-def test_of_io_and_page_faults_zero_is_kept_since_it_says_that_they_can_be_read():
+def test_readable_io_counters_are_kept_even_at_zero():
     before, after = Reading({"io.writes": 4, "faults.minor": 7, "cpu.user_ns": 1}), Reading({"io.writes": 4})
     assert spent_between(before, after) == {"io.writes": 0}
 
@@ -61,7 +61,7 @@ def test_switches_of_threads_that_ended_are_not_guessed():
     assert spent == {"status.Threads_created": 2}
 
 
-def test_cpu_time_is_divided_where_threads_have_names():
+def test_cpu_time_is_split_by_thread_name():
     names = ("mysqld", "ib_log_writer", "ib_pg_flush_co", "ib_srv_purge", "ib_io_rd-1", "ib_dict_stats")
     before = {number: thread(name) for number, name in enumerate(names)}
     after = {number: thread(name, cpu_ns=1000) for number, name in enumerate(names)}
@@ -75,7 +75,7 @@ def test_cpu_time_is_divided_where_threads_have_names():
     } | {"cpu.thread.connections_ns": 5000}
 
 
-def test_a_cells_events_hold_those_outside_windows_and_rounds_add_up():
+def test_cell_events_include_those_outside_windows_and_rounds_add_up():
     kept = Kept()
     counts = CellCounts(kept)
     own = {"arm": "A", "load_ns": 10**9, "events": 9, "outside_events": 1}
@@ -89,7 +89,7 @@ def test_a_cells_events_hold_those_outside_windows_and_rounds_add_up():
     assert cell["counters"] == {"status.X": 80, "memory.rss_bytes": 8}
 
 
-def test_switches_that_a_round_does_not_know_are_not_added_up():
+def test_switches_unknown_in_one_round_are_left_out_of_the_sum():
     def spent(**switches):
         counters = {f"switches.{name}": count for name, count in switches.items()} | {"io.reads": 2}
         return CellCounters(events=10, seconds=1, counters=counters)
@@ -125,7 +125,7 @@ def test_every_epoch_has_the_counters_of_both_servers(slowed_duel):
 
 
 @pytest.mark.server
-def test_the_report_says_why(slowed_duel, inside):
+def test_the_report_shows_costs_per_event(slowed_duel, inside):
     ran = inside("report", str(slowed_duel.run.path), "--format", "md", "--output", "-")
     assert "## Why in detail" in ran.out and "Costs per event" in ran.out
     assert "server CPU, user mode" in ran.out

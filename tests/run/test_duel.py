@@ -52,7 +52,7 @@ def test_equal_servers_are_not_distinguished(shell):
 
 
 def assert_claimed(analysis, percent):
-    """SLOWER is claimed of the only comparison, with an interval around the injected truth."""
+    """Assert that the only comparison claims SLOWER, with an interval around the injected slowdown."""
     (comparison,) = analysis.comparisons
     truth = -math.log1p(percent / 100)
     # The 95 % interval may miss one time in twenty; half its width more makes that one in thousands.
@@ -76,7 +76,7 @@ def test_the_verdict_is_printed_and_the_report_written(slowed_duel):
 
 def test_the_interleaved_time_is_shared_fairly(slowed_duel):
     run = slowed_duel.run
-    # The first epoch's only workload was warmed for the pilot, and has run ever since.
+    # The pilot warmed the only workload of the first epoch, and it has run ever since.
     warmed_s = [run.outcome(epoch).phases_s["warm"] for epoch in run.finished_epochs() if epoch > 0]
     assert run.outcome(0).phases_s["warm"] < 1 < run.outcome(0).phases_s["pilot"]
     assert min(warmed_s) >= 1  # until the arms' ratio is steady, which takes a second to see

@@ -1,4 +1,4 @@
-"""The servers of an epoch, pretended."""
+"""The servers of an epoch, with fakes."""
 
 import threading
 from dataclasses import replace
@@ -22,7 +22,7 @@ from bakeoff.servers.profile import Settings
 from bakeoff.spec import parse_server
 
 
-def test_an_epoch_that_the_stop_signal_broke_off_is_dropped_and_a_failed_one_is_discarded(tmp_path):
+def test_an_interrupted_epoch_is_dropped_and_a_failed_one_is_discarded(tmp_path):
     run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
     for pool, discarded in ((Pool(), True), (SignalledPool(stop), False)):
         tools, plan = tools_of(pool, stop)
@@ -55,9 +55,7 @@ class Restarting:
 @pytest.mark.parametrize(
     ("attempts", "stopped", "waits"), [(0, False, 0), (3, False, 3), (10**9, False, None), (10**9, True, 0)]
 )
-def test_a_running_server_that_was_lost_is_waited_for_before_the_next_epoch(
-    tmp_path, monkeypatch, attempts, stopped, waits
-):
+def test_an_epoch_waits_for_a_running_server_that_was_lost(tmp_path, monkeypatch, attempts, stopped, waits):
     stop, slept = threading.Event(), []
     clock = SimpleNamespace(monotonic=lambda: float(len(slept)), sleep=slept.append)
     monkeypatch.setattr(epoch_servers, "time", clock)
@@ -98,11 +96,11 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
     servers.keep_logs()
     assert run.server_text(0, "B", "error.log") == "[ERROR] B: no space left on device"
     assert run.server_text(0, "A", "error.log") is None
-    # Numbers are those of the folders.
+    # Epochs are numbered like their folders.
     assert recorder.stages == ["epoch 0: restoring the data", "epoch 0: starting servers"]
 
 
-def test_what_is_left_out_or_ignored_is_kept_and_noted_once_for_each_arm_also_for_one_that_joins_later(tmp_path):
+def test_ignored_settings_are_recorded_and_noted_once_per_arm(tmp_path):
     class Started(Server):
         my_cnf = ""
 
@@ -152,7 +150,7 @@ def test_all_databases_are_read_before_pending_work_is_waited_for(monkeypatch):
     assert done == ["tpcc", "sbtest", "pending"]
 
 
-def test_a_statement_without_end_ends_with_the_run(monkeypatch):
+def test_an_endless_statement_is_killed_when_the_run_stops(monkeypatch):
     class Scanned(Server):
         def __init__(self, name):
             super().__init__(name)
@@ -180,7 +178,7 @@ def test_a_statement_without_end_ends_with_the_run(monkeypatch):
     assert all(server.killed.is_set() for server in servers.all.values())
 
 
-def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):
+def test_discarded_epochs_have_the_numbers_of_their_folders(tmp_path, monkeypatch):
     directory = RunDirectory.create(tmp_path, study())
 
     def crashes(order, _tools, run, **_how):

@@ -26,7 +26,7 @@ def analysis_of(shell, *arguments):
 
 
 @pytest.mark.parametrize("entry", Catalog.load().entries, ids=lambda entry: entry.name)
-def test_a_short_duel_against_itself(shell, entry):
+def test_every_server_can_duel_itself(shell, entry):
     name = f"{entry.flavour}:{entry.version}"
     _, analysis, _ = analysis_of(shell, name, name, "--budget", "20s", "--builds", "1", "--no-verdict")
     (comparison,) = analysis.comparisons

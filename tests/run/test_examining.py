@@ -14,7 +14,7 @@ from bakeoff.servers.process import Identity
 from bakeoff.units import format_bytes
 
 
-def test_the_whole_cache_is_summed_with_dumps_and_work(tmp_path, monkeypatch):
+def test_the_cache_size_includes_dumps_and_work(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cache = tmp_path / "bakeoff"
     for number, name in enumerate(("servers", "templates", "dumps", "work"), start=1):
@@ -44,9 +44,7 @@ def refuse(*_arguments, **_more):
         (machine_check, "bytes_on_disk", refuse, "cache", Severity.WARNING, "cannot be read: Permission denied"),
     ],
 )
-def test_a_place_that_may_not_be_used_is_a_finding(
-    tmp_path, monkeypatch, place, name, refused, subject, severity, said
-):
+def test_an_unusable_folder_is_a_finding(tmp_path, monkeypatch, place, name, refused, subject, severity, said):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "bakeoff/servers").mkdir(parents=True)
     monkeypatch.setattr(place, name, refused)
@@ -63,7 +61,7 @@ def test_a_place_that_servers_may_not_enter_is_a_problem(tmp_path, monkeypatch):
     assert finding.subject == "account" and "may not enter" in finding.found and "chmod o+x" in finding.advice
 
 
-def test_what_servers_need_and_is_not_here_is_named_with_its_package(tmp_path, monkeypatch):
+def test_missing_libraries_are_named_with_their_package(tmp_path, monkeypatch):
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PATH"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setattr(ctypes, "CDLL", refuse)
@@ -74,7 +72,7 @@ def test_what_servers_need_and_is_not_here_is_named_with_its_package(tmp_path, m
         assert finding.advice.startswith(f"Run: apt-get install {package}")
 
 
-def test_where_all_is_here_nothing_is_said(tmp_path, monkeypatch):
+def test_nothing_is_reported_if_nothing_is_missing(tmp_path, monkeypatch):
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PATH"):
         monkeypatch.setenv(name, str(tmp_path))
     for name in ("mvn", "npm", "apt-get"):
@@ -92,7 +90,7 @@ def test_where_all_is_here_nothing_is_said(tmp_path, monkeypatch):
         (None, Severity.OK, "not known (one CPU, or busy ones)"),
     ],
 )
-def test_how_far_two_cpus_are_apart_is_said(monkeypatch, time_ns, severity, said):
+def test_the_cpu_distance_is_reported(monkeypatch, time_ns, severity, said):
     monkeypatch.setattr("bakeoff.run.machine_check.Engine.cache_line_ns", lambda _engine: time_ns)
     (finding,) = [each for each in _programs() if each.subject == "CPU distance"]
     assert (finding.severity, finding.found.endswith(said)) == (severity, True)
@@ -119,7 +117,7 @@ def test_a_clock_that_takes_a_system_call_is_noted(monkeypatch, source, slow):
         ([{"cpu.max": "100000000 100000"}], None),
     ],
 )
-def test_a_cpu_quota_of_less_than_the_cpus_is_a_warning(tmp_path, monkeypatch, groups, quota):
+def test_a_cpu_quota_below_the_number_of_cpus_is_a_warning(tmp_path, monkeypatch, groups, quota):
     folders = [tmp_path / str(number) for number in range(len(groups))]
     for folder, group in zip(folders, groups, strict=True):
         folder.mkdir()
@@ -136,7 +134,7 @@ def test_a_cpu_quota_of_less_than_the_cpus_is_a_warning(tmp_path, monkeypatch, g
         assert f"{cpus} usable ({quota} at a time, by a quota)" in found["CPUs"].found
 
 
-def test_what_a_machine_is_called_may_hold_any_byte(tmp_path):
+def test_a_machine_name_may_contain_any_bytes(tmp_path):
     (tmp_path / "product_name").write_bytes(b"ProLiant\xae DL380\n")
     assert read_fact(str(tmp_path / "product_name")) == "ProLiant\ufffd DL380"
     assert read_fact(str(tmp_path / "none")) is None

@@ -1,4 +1,4 @@
-"""A run that goes on with an answer in sight: what is kept of that, and what the budget's end then means."""
+"""Extending a run whose answer has been seen: what is recorded, and what the end of the budget then means."""
 
 import pytest
 from messages import study
@@ -22,7 +22,7 @@ def longer(begun):
     return begun.model_copy(update={"budget_s": 2 * begun.budget_s})
 
 
-def test_the_end_fixed_beforehand_is_that_of_the_budget(run):
+def test_an_unchanged_run_still_ends_by_its_budget(run):
     note_extension(run, run.study(), goes_on=True)
     assert stop_reason(Stop.BUDGET, run) is Stop.BUDGET
     # Killed before it reported anything, and resumed as it was.
@@ -31,7 +31,7 @@ def test_the_end_fixed_beforehand_is_that_of_the_budget(run):
 
 
 @pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
-def test_a_run_whose_answer_was_reported_is_extended_for_good(run, ended):
+def test_a_run_continued_after_its_report_stays_extended(run, ended):
     report(run, ended)
     note_extension(run, run.study(), goes_on=True)
     (run.path / "analysis.json").unlink()  # a further epoch begins, and it is killed
@@ -40,25 +40,25 @@ def test_a_run_whose_answer_was_reported_is_extended_for_good(run, ended):
     assert ended.value in run.read_json("extended.json")["because"]
 
 
-def test_an_answer_of_the_budget_stays_while_nothing_more_is_measured(run):
+def test_a_budget_stop_stands_if_nothing_more_is_measured(run):
     report(run, Stop.BUDGET)
     note_extension(run, run.study(), goes_on=False)
     assert stop_reason(Stop.BUDGET, run) is Stop.BUDGET
 
 
-def test_an_end_by_hand_does_not_become_one_of_the_budget(run):
+def test_an_aborted_run_does_not_become_a_budget_stop(run):
     report(run, Stop.ABORTED)
     note_extension(run, run.study().model_copy(update={"budget_s": 1.0}), goes_on=False)
     assert stop_reason(Stop.BUDGET, run) is Stop.EXTENDED
 
 
-def test_a_budget_changed_with_epochs_in_sight_extends_too(run):
+def test_changing_the_budget_of_a_started_run_extends_it(run):
     note_extension(run, longer(run.study()), goes_on=True)
     assert stop_reason(Stop.BUDGET, run) is Stop.EXTENDED
     assert "20 min" in run.read_json("extended.json")["because"]
 
 
-def test_what_the_rule_itself_settles_stays_valid(run):
+def test_an_extension_leaves_other_stop_reasons_alone(run):
     report(run, Stop.BUDGET)
     note_extension(run, longer(run.study()), goes_on=True)
     for stop in (Stop.PRECISE, Stop.DECISIVE, Stop.ABORTED):

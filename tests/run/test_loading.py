@@ -1,4 +1,4 @@
-"""Loading, with an engine and servers that are pretended."""
+"""Loading, with a fake engine and fake servers."""
 
 import threading
 from types import SimpleNamespace
@@ -74,7 +74,7 @@ def setups():
     return [ArmSetup(arm, installation=object(), settings=object()) for arm in study().arms]
 
 
-def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, pretended):
+def test_an_interrupted_load_is_not_kept_and_no_other_starts(tmp_path, pretended):
     stop, pool, run = threading.Event(), Pool(), RunDirectory.create(tmp_path, study())
     engine = Engine(stop.set)
     loader = Loader(study(), pool, run, Listener(), engine, stop)
@@ -88,8 +88,8 @@ def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, 
 
 
 @pytest.mark.parametrize("failure", [CannotGoOnError("the server cannot use it"), ServerError("it was killed")])
-def test_what_was_killed_for_the_end_has_not_failed_and_a_kept_load_stays(tmp_path, monkeypatch, failure):
-    """A server that recovers from a crash may take an hour for it; the next run goes on with it."""
+def test_stopping_a_recovering_server_is_not_a_failure_and_keeps_its_load(tmp_path, monkeypatch, failure):
+    """Crash recovery may take an hour; the next run continues it."""
 
     class Recovering(Server):
         def __init__(self, *given):
@@ -116,7 +116,7 @@ def test_what_was_killed_for_the_end_has_not_failed_and_a_kept_load_stays(tmp_pa
     assert [server.kept for server in pool._instances] == [True]
 
 
-def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):
+def test_nothing_is_loaded_after_a_stop(tmp_path, pretended):
     stop, pool = threading.Event(), Pool()
     stop.set()
     loader = Loader(study(), pool, RunDirectory.create(tmp_path, study()), Listener(), Engine(None), stop)
@@ -125,7 +125,7 @@ def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):
     assert pool.made == []
 
 
-def test_rows_beside_a_running_server_are_the_same_whatever_the_seed(monkeypatch, pretended):
+def test_rows_do_not_depend_on_the_seed_if_one_arm_is_a_running_server(monkeypatch, pretended):
     """A running server's tables are reused, so a server that bakeoff starts must get the same rows."""
     monkeypatch.setattr(loading, "_has_tables", lambda *_: False)
     monkeypatch.setattr(loading, "check_data", lambda *_: None)

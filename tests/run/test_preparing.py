@@ -1,4 +1,4 @@
-"""Arms made ready, until the user ends it."""
+"""Preparing arms, until the user interrupts it."""
 
 import threading
 
@@ -39,7 +39,7 @@ def test_a_download_that_ends_with_ctrl_c_has_not_failed(monkeypatch):
         prepare(stop, monkeypatch, install)
 
 
-def test_a_download_ends_at_its_next_piece():
+def test_a_stopped_download_ends_at_its_next_chunk():
     stop = threading.Event()
     report = download_reporter(Listener(), stop)
     report("fetching mysql:8.0", 1, 2)

@@ -42,7 +42,7 @@ def test_equal_servers_must_be_found_equal(low, high, word, held):
         (0.045, 0.055, Word.FASTER, [False, False]),
     ],
 )
-def test_a_slowdown_must_be_found_in_its_size(low, high, word, held):
+def test_a_slowdown_must_be_found_at_its_true_size(low, high, word, held):
     assert -0.055 < -math.log1p(0.05) < -0.045
     assert [proof.holds for proof in judge_duel(comparison(low, high, word), 5.0)] == held
 
@@ -60,7 +60,9 @@ def test_a_duel_without_an_interval_proves_nothing():
     ("problem", "written", "kept"),
     [(RunInvalid("no epoch"), True, True), (RunInvalid("no server"), False, False), (KeyboardInterrupt(), True, False)],
 )
-def test_a_test_run_that_fails_leaves_what_its_message_names(tmp_path, monkeypatch, test_run, problem, written, kept):
+def test_a_failed_test_run_keeps_the_folder_that_its_message_names(
+    tmp_path, monkeypatch, test_run, problem, written, kept
+):
     def fail(_study, folder, _asked, **_more):
         if written:
             (folder / "epochs").mkdir()
@@ -83,7 +85,7 @@ def test_a_test_run_that_ends_leaves_nothing(tmp_path, monkeypatch):
 @pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_duels_of_this_machine_hold(shell):
+def test_doctor_prove_holds_on_this_machine(shell):
     ran = shell.run("doctor", "--prove", "--server", "mysql:8.0.15", "--seed", "1", "--format", "json", limit_s=800)
     found = json.loads(ran.out)["proof"]
     assert [each["holds"] for each in found] == [True] * 4, ran

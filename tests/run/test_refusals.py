@@ -1,4 +1,4 @@
-"""What a server refuses while its data is made ready is the server's or the study's, and no bug of bakeoff's."""
+"""Errors while data is prepared are blamed on the server or the study, not on bakeoff."""
 
 import pymysql
 import pytest
@@ -51,7 +51,7 @@ ARM = study().arms[1]
     ("number", "words"),
     [(1044, "Access denied for user 'bench'"), (1290, "The MySQL server is running with the --read-only option")],
 )
-def test_a_database_that_may_not_be_made(number, words):
+def test_a_database_that_cannot_be_created_is_a_server_error(number, words):
     with pytest.raises(ServerError) as caught:
         _create_database(Refusing(number, words), "sbtest", ARM)
     assert str(caught.value).startswith("mysql:8.0: CREATE DATABASE")
@@ -66,7 +66,7 @@ def test_a_database_that_may_not_be_made(number, words):
         (1273, "Unknown collation: 'utf8mb4_0900_ai_ci'"),
     ],
 )
-def test_a_character_set_that_the_server_does_not_have(number, words):
+def test_an_unknown_character_set_is_a_spec_error(number, words):
     with pytest.raises(SpecError) as caught:
         _create_database(Refusing(number, words), "sbtest", ARM)
     assert words in str(caught.value)
@@ -82,7 +82,7 @@ def test_a_character_set_that_the_server_does_not_have(number, words):
         (1026, "Error writing file './sbtest/sbtest1.frm' (Errcode: 28 - No space left on device)"),
     ],
 )
-def test_a_disk_that_fills_while_loading(number, words):
+def test_a_disk_that_fills_while_loading_is_a_host_error(number, words):
     failed = _load_failed(EngineError(f"arm B: {words}", code="sql_error", sql_errno=number), ARM)
     assert isinstance(failed, HostError)
     assert failed.message.startswith("disk: mysql:8.0 has no room")
@@ -93,7 +93,7 @@ def test_a_disk_that_fills_while_loading(number, words):
     ("number", "name"),
     [(3750, "sql_require_primary_key=ON"), (1173, "innodb_force_primary_key=ON"), (3098, "Group Replication")],
 )
-def test_a_server_that_takes_no_table_without_a_primary_key(number, name):
+def test_a_server_that_requires_primary_keys_is_a_spec_error_with_a_hint(number, name):
     refused = EngineError("arm B: tpcc.lua:23: SQL error", code="script_error", sql_errno=number)
     failed = _load_failed(refused, ARM)
     assert isinstance(failed, SpecError)
@@ -108,7 +108,7 @@ def test_a_dump_with_a_table_without_a_primary_key_names_the_option():
     assert "sql_require_primary_key=ON" in _load_failed(refused, arm).hint
 
 
-def test_other_failures_of_a_load():
+def test_other_load_failures_are_translated_or_passed_on():
     unknown = EngineError("arm B: Unknown collation: 'x'", code="sql_error", sql_errno=1273)
     assert isinstance(_load_failed(unknown, ARM), SpecError)
     deadlock = EngineError("arm B: error 280 after 28 rows", code="sql_error", sql_errno=1213)
@@ -116,7 +116,7 @@ def test_other_failures_of_a_load():
 
 
 @pytest.mark.parametrize("ask", [_has_tables, _database_charset])
-def test_a_question_that_is_refused(ask):
+def test_a_refused_query_is_a_server_error(ask):
     with pytest.raises(ServerError, match="db:3306"):
         ask(Refusing(1142, "SELECT command denied"), "sbtest")
 

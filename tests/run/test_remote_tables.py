@@ -49,7 +49,7 @@ TWO = {"sbtest1": 1000, "sbtest2": 1000}
         (Holding(TWO, unindexed=("sbtest2",)), "sbtest2 has no index k_2, which a load builds last"),
     ],
 )
-def test_tables_that_are_not_the_studys_are_named(server, words):
+def test_tables_that_do_not_match_the_study_are_named(server, words):
     assert objection(server, "sbtest", tables=2, table_size=1000, indexed=True) == words
 
 
@@ -59,7 +59,7 @@ def test_an_index_that_the_study_leaves_out_is_not_missed():
 
 
 @pytest.mark.server
-def test_a_real_server_is_asked_rightly(sandbox):
+def test_table_checks_work_on_a_real_server(sandbox):
     server = RemoteServer(parse_server(f"mysql://root@localhost/?socket={sandbox['socket']}"))
     place = "sbtest_objection"
     server.query(f"CREATE DATABASE {place}")
@@ -91,7 +91,7 @@ def test_a_running_server_with_other_tables_is_refused():
 
 
 @pytest.mark.server
-def test_a_database_of_ones_own_is_filled_and_named_at_the_end(shell, sandbox):
+def test_a_filled_database_of_a_running_server_is_named_at_the_end(shell, sandbox):
     root = f"mysql://root@localhost/?socket={sandbox['socket']}"
     url, server = root.replace("root", "owner"), RemoteServer(parse_server(root))
     server.query(f"CREATE USER owner@localhost IDENTIFIED WITH mysql_native_password BY '{PASSWORD}'")
@@ -116,7 +116,7 @@ def test_a_database_of_ones_own_is_filled_and_named_at_the_end(shell, sandbox):
 
 
 @pytest.mark.server
-def test_what_is_left_is_named_after_an_error_and_with_quiet(shell, inside, sandbox):
+def test_leftover_databases_are_named_after_an_error_even_with_quiet(shell, inside, sandbox):
     url = f"mysql://root@localhost/?socket={sandbox['socket']}"
     (shell.folder / "broken.lua").write_text(
         "function prepare() local c = sysbench.sql.driver():connect() c:query('CREATE TABLE t (id INT)') "
@@ -133,7 +133,7 @@ def test_what_is_left_is_named_after_an_error_and_with_quiet(shell, inside, sand
         server.query("DROP DATABASE IF EXISTS mine_broken")
 
 
-def test_what_is_used_as_it_is():
+def test_matching_tables_are_reused():
     load(Holding(TWO))
     load(Holding({"sbtest1": 50}), options=(("tables", "1"), ("table_size", "50")))
     load(Holding({"sbtest1": 2**20}), options=(("tables", 1.0), ("table_size", "1M")))

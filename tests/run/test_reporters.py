@@ -1,4 +1,4 @@
-"""What is said of throughput while it is measured."""
+"""Throughput as reported during a measurement."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from bakeoff.stats.progress import Listener
 
 
 @pytest.mark.parametrize(("open_loop", "expected"), [(False, 100 / 0.6), (True, 100.0)])
-def test_it_is_that_of_the_report(open_loop, expected):
+def test_live_throughput_is_computed_as_in_the_report(open_loop, expected):
     """One of two connections had work for a second and the other for 0.2 s; a schedule counts the whole slice."""
     said = []
     listener = Listener()

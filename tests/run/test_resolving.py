@@ -1,4 +1,4 @@
-"""What the doctor forecasts by a test run of real servers, and what a duel reaches; a report to be published."""
+"""The doctor's forecast from a test run, compared with a real duel; a report for publishing."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def test_a_duel_reaches_about_what_the_doctor_forecast(shell):
     assert expected / 4 < reached < 4 * expected
 
 
-def test_a_report_to_be_published_carries_its_control(shell):
+def test_a_published_report_includes_its_control(shell):
     ran = shell.run(
         "duel", *EQUAL, "--table-size", "10000", "--builds", "1", "--precision", "5%", "--budget", "3m", "--publish",
         limit_s=400,

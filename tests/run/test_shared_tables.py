@@ -32,14 +32,14 @@ def own(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("old/shop.lua", "new/shop.lua"), ("my-shop.lua", "my_shop.lua")])
-def test_two_scripts_that_are_called_alike_are_refused(own, names):
+def test_scripts_whose_names_collide_are_refused(own, names):
     first, second = (Workload(script=own(name)) for name in names)
     with pytest.raises(SpecError, match=f"it would find the tables of {first.script}") as refused:
         check_workloads(study(first, second))
     assert refused.value.field == ("workloads", 1)
 
 
-def test_a_script_twice_other_names_and_tables_that_are_there_are_not_refused(own):
+def test_repeated_scripts_other_names_and_existing_tables_are_accepted(own):
     shop = Workload(script=own("old/shop.lua"))
     check_workloads(study(shop, Workload(script=own("other.lua")), shop))
     alike = shop, Workload(script=own("new/shop.lua"))
@@ -56,7 +56,7 @@ def test_a_script_twice_other_names_and_tables_that_are_there_are_not_refused(ow
         pytest.param("tpcc", "scale", 1, 2, "warehouses=2", marks=pytest.mark.needs("tpcc")),
     ],
 )
-def test_who_asks_for_more_than_was_made_is_refused(script, option, few, many, named):
+def test_a_workload_that_needs_more_than_was_loaded_is_refused(script, option, few, many, named):
     small, large = (Workload(script=script, options=((option, size),)) for size in (few, many))
     check_workloads(study(large, small))
     with pytest.raises(SpecError, match=f"asks for {named}, but would find {few}: {script} comes first"):
@@ -79,7 +79,7 @@ def test_scripts_that_share_sysbenchs_tables_are_compared_too(own):
         ("tpcc", "use_fk", 0, "true", "on", "off"),
     ],
 )
-def test_who_asks_for_tables_made_otherwise_is_refused(script, option, one, other, asked, found):
+def test_a_workload_that_needs_different_tables_is_refused(script, option, one, other, asked, found):
     first, second = (Workload(script=script, options=((option, value),)) for value in (one, other))
     check_workloads(study(first, first))
     says = f"asks for {option}={asked}, but would find {found}: {script} comes first"
@@ -89,17 +89,17 @@ def test_who_asks_for_tables_made_otherwise_is_refused(script, option, one, othe
     check_workloads(study(first, second, source="/dumps/shop.sql"))
 
 
-def test_what_a_factor_sets_goes_before_what_the_workloads_say():
+def test_a_factor_overrides_the_options_of_workloads():
     first, second = (Workload(script="oltp_read_only", options=(("secondary", off),)) for off in ("off", "on"))
     check_workloads(study(first, second, options=(("secondary", "on"),)))
 
 
-def test_every_option_of_tables_is_one_of_a_bundled_script():
+def test_every_table_option_belongs_to_a_bundled_script():
     described = describe_workloads(["oltp_read_only", "tpcc"])
     assert {option["name"] for each in described for option in each["options"]} >= measuring._OF_TABLES
 
 
-def test_values_written_in_two_ways_are_no_difference():
+def test_different_spellings_of_a_value_are_equal():
     first, second = (
         Workload(script="oltp_read_only", options=(("secondary", off), ("text_length", length)))
         for off, length in (("off", 100), (False, "100.0"))

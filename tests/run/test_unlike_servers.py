@@ -18,7 +18,7 @@ def duel(shell, *arguments):
     return open_run(shell.runs[-1])
 
 
-def test_two_versions_two_workloads_and_writes_with_a_control(shell):
+def test_a_duel_of_two_versions_runs_reads_before_writes_with_a_control(shell):
     run = duel(
         shell, "mysql:5.7.22", "mysql:8.0.15", "--workload", "oltp_point_select,oltp_read_write", "--threads", "1,4",
         "--control", "--budget", "15s",
@@ -40,7 +40,7 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
     assert json.loads((run.path / "plan.json").read_text())["cells"]
 
 
-def test_where_one_arm_cannot_be_paired_all_arms_run_free_and_the_report_says_why(shell):
+def test_all_arms_run_free_if_one_cannot_be_paired_and_the_report_says_why(shell):
     pool = "mariadb:10.11,thread_handling=pool-of-threads"
     run = duel(shell, "mysql:8.0.15", pool, "--budget", "6s", "--threads", "1", "--placement", "paired")
     plan = run.read_json("plan.json")

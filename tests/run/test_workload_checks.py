@@ -63,8 +63,8 @@ function event() con:query("SELECT 1") end
 
 
 @pytest.mark.server
-def test_values_are_taken_as_by_the_engine(tmp_path, monkeypatch, fakeserver_binary):
-    """Each value is given to the engine, too."""
+def test_option_values_are_accepted_exactly_as_by_the_engine(tmp_path, monkeypatch, fakeserver_binary):
+    """Each value is also given to the engine."""
     monkeypatch.setenv("BAKEOFF_FAKESERVER", str(fakeserver_binary))
     script = tmp_path / "typed.lua"
     script.write_text(SCRIPT)
@@ -119,7 +119,7 @@ def test_values_of_a_factor_are_checked_too():
     ],
 )
 def test_an_option_that_would_replace_what_an_arm_declares_is_refused(option, data, declared):
-    """Else all arms have the same tables, and the factor compares nothing."""
+    """Otherwise all arms would have the same tables, and the factor would compare nothing."""
 
     def check(workload_options=(), **more):
         arms = tuple(
@@ -146,7 +146,7 @@ DECLARING = 'sysbench.cmdline.options = { %s = {"", "0"} }\nfunction prepare() e
 
 
 def own_study(folder, declared, **data):
-    """For a script that declares one option, or none."""
+    """Return a study of a script that declares one option, or none."""
     script = folder / "own.lua"
     script.write_text(DECLARING % declared if declared else "function prepare() end function event() end")
     arms = tuple(Arm(name=n, label=n, server=parse_server("mysql:8.0.15"), data=Data(**data)) for n in "AB")
@@ -157,13 +157,13 @@ def own_study(folder, declared, **data):
     ("declared", "given"),
     [
         ("rows", {}),
-        ("tables", {}),  # of TPC-C they are sets of tables
+        ("tables", {}),  # in TPC-C these are sets of tables
         ("table_size", {"table_size": 7}),
         ("mysql_storage_engine", {"mysql_storage_engine": "innodb"}),
         ("", {"mysql_storage_engine": "innodb"}),
     ],
 )
-def test_what_nobody_has_typed_is_given_to_scripts_that_take_it(tmp_path, declared, given):
+def test_default_options_are_given_only_to_scripts_that_take_them(tmp_path, declared, given):
     """The engine refuses an option that a script with options does not declare."""
     study = own_study(tmp_path, declared)
     check_workloads(study)
@@ -221,7 +221,7 @@ sysbench.cmdline.options = {plain = {sent[1], ""}, asked = {sent[2], ""}}
 """
 
 
-def test_bulk_insert_makes_its_tables_as_it_is_asked_to(tmp_path):
+def test_bulk_insert_uses_the_given_engine_and_table_options(tmp_path):
     lua = Path(bakeoff.__file__).parent / "workloads" / "bulk_insert.lua"
     probe = tmp_path / "probe.lua"
     probe.write_text(PROBE % lua)

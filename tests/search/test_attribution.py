@@ -85,7 +85,7 @@ NEW = {
 VERSIONS = {"A": OLD, "B": NEW}
 
 
-def test_of_two_versions_the_defaults_that_changed_are_candidates_and_the_rest_is_the_version():
+def test_changed_defaults_and_the_version_itself_are_candidates():
     study = study_of("mysql:5.7.22", "mysql:8.0.15,innodb_io_capacity=400")
     asked = asked_of(study, VERSIONS)
     assert {each.name: (each.good, each.bad, each.declared) for each in asked.settings} == {
@@ -118,7 +118,7 @@ def test_the_version_itself_is_found_although_only_the_contender_has_it():
     ]
 
 
-def test_an_option_that_only_the_baseline_sets_is_taken_away():
+def test_an_option_set_only_by_the_baseline_is_removed():
     study = searching(study_of("mysql:8.0,skip_log_bin,sync_binlog=1", "mysql:8.0,log_bin=x"))
     assert [each.factor for each in study.question.settings] == ["option.log_bin", "option.sync_binlog"]
     assert arm_with(study, (True, False)).server.options == (("sync_binlog", "1"), ("log_bin", "x"))
@@ -133,7 +133,7 @@ def test_an_option_that_only_the_baseline_sets_is_taken_away():
         (",innodb_buffer_pool_size=1G", ",innodb_buffer_pool_size=1024M", {"innodb_buffer_pool_size": "1073741824"}),
     ],
 )
-def test_one_value_in_two_spellings_is_no_setting_that_differs(mine, theirs, variables):
+def test_equal_values_spelled_differently_are_not_candidates(mine, theirs, variables):
     study = study_of(f"mysql:8.0,sync_binlog=1{mine}", f"mysql:8.0,sync_binlog=0{theirs}")
     known = {"A": variables | {"sync_binlog": "1"}, "B": variables | {"sync_binlog": "0"}}
     assert [each.name for each in asked_of(study, known).settings] == ["sync_binlog"]
@@ -149,7 +149,7 @@ def test_binary_logs_in_two_places_differ_though_both_are_on():
     assert [each.name for each in asked.settings] == ["log_bin"]
 
 
-def test_environment_data_and_connection_are_settings_too():
+def test_environment_and_data_are_settings_too():
     study = study_of("mysql:8.0", "mysql:8.0,env.LD_PRELOAD=libjemalloc.so.2", charset="latin1")
     study = searching(study)
     assert [each.factor for each in study.question.settings] == ["env.LD_PRELOAD", "data"]

@@ -45,8 +45,8 @@ DESIGN = [[True] * 5] * 3 + [[True, True, False, False, False], [False, True, Tr
 VALUES = [-0.08, -0.075, -0.083, -0.071, -0.068]
 
 
-def test_the_probability_of_every_set_is_that_of_the_model():
-    """Likelihood: a multivariate t, whose scale has the variance of the effects in it."""
+def test_the_probability_of_every_set_matches_the_model():
+    """The likelihood is a multivariate t whose scale matrix includes the variance of the effects."""
     believed = guilty.beliefs(DESIGN, VALUES)
     design, noise, epochs = np.array(DESIGN, dtype=float), guilty._NOISE, guilty._NOISE_EPOCHS
     wide = (np.mean(VALUES[:3]) / 2 / noise) ** 2
@@ -74,7 +74,7 @@ def test_nothing_is_named_while_all_options_are_alike():
     assert 12 <= sum(chosen) <= 28
 
 
-def test_an_option_that_does_a_little_is_not_waited_for():
+def test_an_option_with_a_negligible_effect_does_not_delay_the_answer():
     rows = [[True, True, True]] * 6 + [[True, False, False], [False, True, False], [False, False, True]] * 6
     values = [-0.101, -0.1, -0.099] * 2 + [-0.1, -0.001, 0.0005] * 6
     believed = guilty.beliefs(rows, values)
@@ -98,7 +98,7 @@ def decision(study, values, *, last_tried=False, aborted=False, elapsed_s=0.0):
     return search_decision(Progress(history, study, plan, elapsed_s=elapsed_s, newest=newest, aborted=aborted))
 
 
-def test_first_the_last_build_then_the_middle_and_never_one_that_does_not_start():
+def test_the_last_build_is_measured_first_then_one_in_the_middle():
     study = bisections.study_of_builds(9)
     assert decision(study, {"I": [-0.1, -0.101]}).joins is None
     joins = decision(study, {"I": [-0.1, -0.101, -0.099]}).joins
@@ -119,7 +119,7 @@ def test_a_broken_build_stays_passed_over_after_a_valid_epoch():
 
 @pytest.fixture
 def search(tmp_path, monkeypatch):
-    """Bisects three builds, of which the second does not start, from a run's epochs on; the arms that were measured."""
+    """A run that bisects three builds, the second broken, and a function that continues it and returns the arms."""
     clock, directory, measured = iter(range(10_000)), RunDirectory.create(tmp_path, bisections.study_of_builds(3)), []
 
     def run_epoch(order, _tools, run, **_how):
@@ -167,7 +167,7 @@ def test_a_broken_build_is_tried_once_and_named_with_the_one_after_it(search):
 
 
 @pytest.mark.parametrize("finished", [3, 4, 5])
-def test_a_search_that_was_killed_tries_what_it_had_not_tried(search, finished):
+def test_a_killed_search_continues_where_it_stopped(search, finished):
     directory, go_on = search
     whole = go_on()
     assert len(directory.study().arms) == 3
@@ -218,7 +218,7 @@ class Loading:
 
 
 @pytest.mark.parametrize(("before", "reload_s"), [({"B-0"}, 40.0), ({"A-0"}, 0.0)])
-def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path, monkeypatch, before, reload_s):
+def test_reloading_after_a_resume_does_not_use_the_budget(tmp_path, monkeypatch, before, reload_s):
     def run_epoch(order, _tools, run, **_how):
         at = datetime(2026, 11, 20, tzinfo=UTC)
         run.epoch(order.draft.epoch, 0).finish(
@@ -247,7 +247,7 @@ def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path
     assert went_on.begin == 100.0 + reload_s
 
 
-def test_builds_that_join_later_have_the_data_that_was_taken_at_the_begin(tmp_path, monkeypatch):
+def test_builds_that_join_later_use_the_initial_data_snapshot(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(own_data, "dump_database", lambda *_args: None)
     study, data = bisections.study_of_builds(4), {"data": Data(source="mysql://root@127.0.0.1:1/shop")}
@@ -258,7 +258,7 @@ def test_builds_that_join_later_have_the_data_that_was_taken_at_the_begin(tmp_pa
     assert source.startswith(str(tmp_path))
 
 
-def test_it_ends_when_only_builds_that_cannot_be_measured_are_left():
+def test_a_bisection_ends_when_only_unmeasurable_builds_are_left():
     study = bisections.study_of_builds(5)
     study = study.model_copy(update={"arms": (*study.arms, *(study.question.builds[each] for each in (2, 3, 1)))})
     values = {"E": [-0.1, -0.101, -0.099], "D": [-0.1, -0.1], "B": [0.001, -0.001]}
@@ -266,7 +266,7 @@ def test_it_ends_when_only_builds_that_cannot_be_measured_are_left():
     assert beliefs_of(study, values, skipped={"C"}).named == (2, 3)
 
 
-def test_a_last_build_that_is_the_first_slow_one_is_measured_until_its_difference_is_shown():
+def test_a_slow_last_build_is_measured_until_its_difference_is_clear():
     study = bisections.study_of_builds(3)
     study = study.model_copy(update={"arms": (*study.arms, study.question.builds[1])})
     values = {"C": [-0.11, -0.1, -0.12], "B": [0.01, -0.01, 0.0, 0.02]}
@@ -277,7 +277,7 @@ def test_a_last_build_that_is_the_first_slow_one_is_measured_until_its_differenc
     assert decision(study, values | {"C": [*values["C"], -0.11, -0.09]}).stop is Stop.ANSWERED
 
 
-def test_it_ends_when_it_is_known_or_time_is_over():
+def test_a_bisection_ends_when_answered_aborted_or_out_of_budget():
     study = bisections.study_of_builds(3)
     study = study.model_copy(update={"arms": (*study.arms, study.question.builds[1])})
     clear = {"C": [-0.1, -0.101, -0.099] * 2, "B": [0.001, -0.001, 0.0]}
@@ -366,7 +366,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(inside, shell, arguments, says):
     assert says in ran.complaint
 
 
-def test_a_release_that_nobody_has_is_named_before_anything_is_measured(inside):
+def test_an_unknown_release_is_named_before_anything_is_measured(inside):
     ran = inside("bisect", SERVER, "mysql:99.99.99", SERVER)
     assert ran.code == ExitCode.NOT_READY, ran
     assert "mysql-99.99.99" in ran.complaint

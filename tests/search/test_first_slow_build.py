@@ -10,7 +10,7 @@ from validation.check import fewest
 VALUES = {5: [-0.031, -0.027, -0.035], 2: [0.004, -0.006], 3: [-0.028]}
 
 
-def test_the_posterior_is_that_of_the_model_integrated_numerically():
+def test_the_posterior_matches_numerical_integration():
     """Mean and log standard deviation on a grid, each with a flat prior."""
     means, log_sds = np.meshgrid(np.linspace(-0.3, 0.3, 1201), np.linspace(-8, 1, 900), indexing="ij")
     weights = []
@@ -25,7 +25,7 @@ def test_the_posterior_is_that_of_the_model_integrated_numerically():
     assert posterior(VALUES, 6) == pytest.approx(expected, abs=2e-3)
 
 
-def test_builds_between_which_nothing_was_measured_are_alike():
+def test_builds_without_a_measurement_between_them_are_equally_likely():
     probabilities = posterior({63: [-0.03, -0.029, -0.031], 31: [0.001]}, 64)
     assert probabilities[0] == 0
     assert np.ptp(probabilities[1:32]) == 0 and np.ptp(probabilities[32:]) == 0
@@ -43,7 +43,7 @@ def test_builds_that_cannot_be_measured_are_named_with_the_first_slow_one_after_
     assert culprits(probabilities, without=[1, 4]) == (3,)
 
 
-def test_the_next_build_halves_what_is_open():
+def test_the_next_build_halves_the_remaining_range():
     values = {63: [-0.03, -0.031, -0.029]}
     probabilities = posterior(values, 64)
     assert next_build(probabilities) in (31, 32)

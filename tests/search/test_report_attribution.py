@@ -55,7 +55,7 @@ def test_a_search_that_was_interrupted_does_not_replace_a_finished_one(tmp_path,
     assert shown in render_markdown(build_view(run, analysis))
 
 
-def test_before_it_is_measured_the_settings_and_the_command_are_said(tmp_path):
+def test_before_a_search_the_report_lists_the_settings_and_the_command(tmp_path):
     run, analysis = slower(tmp_path)
     text = render_markdown(build_view(run, analysis))
     assert "`sort_buffer_size` (4M, 32K)" in text and f"`bakeoff explain {run.name} --attribute`" in text

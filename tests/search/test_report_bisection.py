@@ -1,4 +1,4 @@
-"""What a report says of a bisection: found, not decided, nothing to be found."""
+"""How a report describes a bisection: found, undecided, or nothing to be found."""
 
 import html
 import json
@@ -71,7 +71,7 @@ def test_the_screen_has_the_builds(tmp_path, snapshot):
     assert screen_of(view, 120) == snapshot
 
 
-def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path):
+def test_an_epoch_without_events_does_not_change_the_answer(tmp_path):
     study, effect = of_builds(), {"C": math.log(0.9), "D": math.log(0.9)}
     run = make_run(tmp_path, study, Truth(effect=effect, sd_restart=0.002, sd_slice=0.002), epochs=8, blocks=2)
     epochs = list(run.load_epochs())
@@ -84,7 +84,7 @@ def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path)
     assert [row[2] for row in rows] == ["8", "8", "8", "7"]
 
 
-def test_what_is_not_decided_is_named_as_a_range(tmp_path):
+def test_an_undecided_bisection_names_a_range_of_builds(tmp_path):
     view = built(tmp_path, of_builds("AD"), {"D": math.log(0.9)}, ended=Stop.BUDGET)
     assert "Not decided" in view.summary[0] and "is one from build B to build D." in view.summary[0]
     assert view.conclusion.document.named is None

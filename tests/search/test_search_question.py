@@ -19,7 +19,7 @@ def asking(question):
         Search(settings=(Setting(factor="option.a", good="(not set)", bad="1", pairs=(("a", "1"),)),)),
     ],
 )
-def test_a_stored_search_is_read_as_one(question):
+def test_a_search_study_survives_a_json_round_trip(question):
     stored = Study.model_validate_json(asking(question).model_dump_json())
     assert stored == asking(question) and type(stored.question) is Search
 

@@ -1,4 +1,4 @@
-"""Who reaches our servers over TCP: one address, one client, and with TLS alone where that is asked for."""
+"""Who can reach our servers over TCP: one client at one address, and only with TLS if TLS is required."""
 
 import pymysql
 import pytest
@@ -21,7 +21,7 @@ def log_in(where, account, **more):
 
 @pytest.mark.server
 @pytest.mark.parametrize("text", [*PRESENT, *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS)])
-def test_a_server_lets_in_its_client_alone(text):
+def test_a_server_accepts_connections_only_from_its_client(text):
     spec = parse_server(text)
     installation = install(spec)
     memory = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)

@@ -1,4 +1,4 @@
-"""The catalogue: what names mean, what a user may add, what is said when a name means nothing."""
+"""The catalogue: how names are resolved, what a user may add, and errors for unknown names."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def no_user_catalog(monkeypatch, tmp_path):
         ("mariadb", "mariadb-11.8.9"),
     ],
 )
-def test_without_the_vendor_a_prefix_means_the_newest_of_moderate_size_in_a_registry(typed, found):
+def test_without_the_vendor_a_prefix_picks_the_newest_small_registry_build(typed, found):
     assert Catalog.load().resolve(parse_server(typed)).name == found
 
 
@@ -68,7 +68,7 @@ def test_without_the_vendor_a_prefix_means_the_newest_of_moderate_size_in_a_regi
         ("mysql:26.12.1", "mysql-26.12.1"),
     ],
 )
-def test_with_the_vendor_a_prefix_means_the_newest_known_and_any_release_can_be_named(typed, found):
+def test_with_the_vendor_a_prefix_picks_the_newest_known_release(typed, found):
     assert Catalog.load().resolve(parse_server(typed), vendor_answers=True).name == found
 
 
@@ -81,7 +81,7 @@ def test_a_release_that_the_vendor_lists_is_known():
 
 
 @pytest.mark.parametrize(("typed", "found"), [("mysql", "mysql-9.7.4"), ("mysql:8.0", "mysql-8.0.44")])
-def test_on_arm_only_what_is_made_for_it_is_found(monkeypatch, typed, found):
+def test_only_arm_builds_are_found_on_arm(monkeypatch, typed, found):
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     catalog = Catalog.load()
     assert catalog.resolve(parse_server(typed), vendor_answers=True).name == found
@@ -107,7 +107,7 @@ def test_the_patterns_give_every_known_address():
     assert all(address.startswith(NOT_THE_VENDORS) for address in missing)
 
 
-def test_every_listed_file_is_one_that_the_patterns_name():
+def test_the_patterns_cover_every_listed_file():
     catalog = Catalog.load()
     for release in known_releases():
         offered = [
@@ -119,7 +119,7 @@ def test_every_listed_file_is_one_that_the_patterns_name():
         assert release.file in offered if release.file else offered, release
 
 
-def test_builds_for_a_newer_c_library_come_last_or_not_at_all(monkeypatch):
+def test_builds_for_a_newer_c_library_are_not_offered(monkeypatch):
     vendor = Catalog.load().vendor_of("percona")
     monkeypatch.setattr("bakeoff.servers.releases.this_glibc", lambda: (2, 28))
     names = [file.file for file in vendor.offered("8.4.9-9", arch="x86_64")]
@@ -148,7 +148,7 @@ def test_what_is_installed_comes_first_within_the_newest_series():
         ("maria:10.5", "mariadb"),
     ],
 )
-def test_an_unknown_name_is_one_line_with_near_ones(typed, message):
+def test_an_unknown_name_is_a_one_line_error_with_suggestions(typed, message):
     with pytest.raises(SpecError) as caught:
         Catalog.load().resolve(parse_server(typed))
     assert message in str(caught.value)
@@ -209,7 +209,7 @@ def test_the_users_file_adds_and_replaces(tmp_path):
         ("format = 1\n[vendor.mysql]\naddresses = []\nlisted = '('", "vendor.mysql.listed: "),
     ],
 )
-def test_a_bad_file_is_one_line_that_names_file_and_place(tmp_path, text, message):
+def test_a_bad_file_is_a_one_line_error_with_file_and_place(tmp_path, text, message):
     file = tmp_path / "servers.toml"
     file.write_text(text)
     with pytest.raises(SpecError) as caught:
@@ -238,7 +238,7 @@ def test_capabilities_follow_versions():
         ("", [], [(1,), (99,)]),
     ],
 )
-def test_version_ranges(text, inside, outside):
+def test_version_ranges_include_their_start_but_not_their_end(text, inside, outside):
     found = parse_range(text)
     assert all(version in found for version in inside)
     assert not any(version in found for version in outside)

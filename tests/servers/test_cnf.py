@@ -1,4 +1,4 @@
-"""my.cnf files as people have them, read as mysqld of each version reads them."""
+"""Common my.cnf files, read the way each version's mysqld reads them."""
 
 import os
 
@@ -52,7 +52,7 @@ secure-file-priv = /var/lib/mysql-files
 """
 
 
-def test_what_bakeoff_sets_itself_is_left_out_with_one_line(tmp_path):
+def test_options_bakeoff_sets_itself_are_left_out_with_one_note(tmp_path):
     asked = options_in(tmp_path, DEBIAN_MYSQL)
     assert asked.options == {
         "key_buffer_size": "16M", "myisam_recover_options": "BACKUP", "server_id": "1",
@@ -65,7 +65,7 @@ def test_what_bakeoff_sets_itself_is_left_out_with_one_line(tmp_path):
     )
 
 
-def test_everything_that_is_wrong_is_said_in_one_go_with_file_and_line(tmp_path):
+def test_all_problems_are_reported_at_once_with_file_and_line(tmp_path):
     text = "\n".join(
         ["[mysqld]", "user = mysql", "query_cache_size = 64M", "innodb_flush_metod = fsync", "back_log = 80",
          "[mysqld", "=3", "innodb_page_size = 5k", "skip_log_bin = OFF"]
@@ -120,8 +120,8 @@ GROUPS = [
         ("mariadb", "11.8.9", "mysqld server mariadb mariadb-11 mariadbd mariadbd-11 client-server galera"),
     ],
 )
-def test_a_server_reads_the_groups_that_are_for_it_and_no_others(tmp_path, flavour, version, read):
-    """As the line "The following groups are read" of `mysqld --verbose --help` says."""
+def test_a_server_reads_only_its_own_groups(tmp_path, flavour, version, read):
+    """Expected groups are from the line "The following groups are read" of `mysqld --verbose --help`."""
     text = "".join(f"[{group}]\nloose_x{at}=1\n" for at, group in enumerate(GROUPS))
     family = "mariadb" if flavour == "mariadb" else "mysql"
     found = options_in(tmp_path, text, target(family, version)).options
@@ -130,7 +130,7 @@ def test_a_server_reads_the_groups_that_are_for_it_and_no_others(tmp_path, flavo
 
 @pytest.fixture
 def including(tmp_path):
-    """A my.cnf as in Debian's MariaDB, moved with its folders to another place."""
+    """A my.cnf laid out like Debian's for MariaDB, moved elsewhere with its folders."""
     folder = tmp_path / "conf.d"
     (folder / "folder.cnf").mkdir(parents=True)
     for name, value in {"b.cnf": 2, "a.cnf": 1, "B.cnf": 0, "c.ini": 9, "a.cnf~": 9, "d.CNF": 9}.items():
@@ -140,32 +140,32 @@ def including(tmp_path):
     return tmp_path
 
 
-def test_included_files_are_read_in_mysqlds_order_beside_the_file(including, monkeypatch):
+def test_included_files_are_found_beside_the_file_and_read_in_mysqlds_order(including, monkeypatch):
     monkeypatch.chdir("/")
     asked = read_cnf(including / "my.cnf", NEW)
     assert [*asked.options] == ["loose_B", "loose_a", "loose_b", "loose_after", "back_log", "loose_c"]
     assert asked.options["back_log"] == "89" and asked.places["loose_b"] == f"{including}/conf.d/b.cnf:3".lstrip("/")
 
 
-def test_the_options_of_included_files_are_asked_for(including):
+def test_cnf_options_contain_those_of_included_files(including):
     spec = parse_server(f"mysql:8.0,@{including}/my.cnf")
     assert {"back_log", "loose_a", "loose_after"} <= set(spec.cnf_options)
 
 
-def test_a_file_that_is_not_there_is_passed_over(tmp_path):
+def test_a_missing_included_file_is_ignored_with_a_note(tmp_path):
     asked = options_in(tmp_path, "[mysqld]\n!include none.cnf\n!other\nback_log = 80\n")
     assert asked.options == {"back_log": "80"} and not asked.problems
     assert any("my.cnf:2: !include none.cnf is ignored: there is no such file" in note for note in asked.notes)
 
 
-def test_a_folder_that_includes_itself_is_one_line_and_no_hang(tmp_path):
+def test_a_folder_that_includes_itself_is_an_error(tmp_path):
     for name in ("a", "b", "my"):
         (tmp_path / f"{name}.cnf").write_text("[mysqld]\n!includedir .\n")
     with pytest.raises(SpecError, match=r"\.cnf:2: more than 10 files include one another"):
         read_cnf(tmp_path / "my.cnf", NEW)
 
 
-def test_a_folder_that_is_not_there_is_refused_as_mysqld_refuses_it(tmp_path):
+def test_a_missing_included_folder_is_refused(tmp_path):
     asked = options_in(tmp_path, "[mysqld]\n!includedir none.d\n!includedir\n!include ~nobody-here/x\n")
     said = refusal(asked)
     assert "my.cnf:2: !includedir none.d cannot be followed: No such file or directory" in said
@@ -190,12 +190,12 @@ def test_a_value_that_is_not_utf_8_is_named_with_its_line(tmp_path):
     assert "my.cnf:3: the value of init_connect is not UTF-8 text" in refusal(asked)
 
 
-def test_the_encodings_of_notepad_are_refused(tmp_path):
+def test_files_with_a_byte_order_mark_are_refused(tmp_path):
     for text in (b"\xef\xbb\xbf[mysqld]\r\nback_log = 80\r\n", "[mysqld]\nback_log = 80\n".encode("utf-16")):
         assert "my.cnf:1: an option before the first [group]" in refusal(options_in(tmp_path, text))
 
 
-def test_the_password_of_a_client_is_found_beside_comments_in_latin_1(tmp_path):
+def test_the_client_password_is_read_despite_latin_1_comments(tmp_path):
     (tmp_path / "more.cnf").write_text("[client]\nuser = bench\n")
     (tmp_path / "my.cnf").write_bytes(b"# f\xfcr uns\n[client]\npassword = x\n!include more.cnf\n")
     assert read_client_group(tmp_path / "my.cnf") == {"password": "x", "user": "bench"}
@@ -223,8 +223,8 @@ sql_mode = NO_ZERO_DATE
 """
 
 
-def test_options_that_mysqld_collects_reach_it_one_by_one(tmp_path):
-    """Which ones it collects was seen on MySQL 5.7, 8.0, 9.7 and MariaDB 10.11, 11.8."""
+def test_cumulative_options_are_passed_to_mysqld_one_by_one(tmp_path):
+    """Which options accumulate was observed on MySQL 5.7, 8.0, 9.7 and MariaDB 10.11, 11.8."""
     options = options_in(tmp_path, REPEATED).options
     arguments = option_arguments(options)
     assert set(arguments) == {
@@ -238,7 +238,7 @@ def test_options_that_mysqld_collects_reach_it_one_by_one(tmp_path):
     assert options_in(tmp_path, write_cnf(options, "read back")).options == options
 
 
-def test_a_repeated_option_may_be_typed_twice_and_is_written_back():
+def test_a_cumulative_option_may_be_typed_twice_and_round_trips():
     text = "mysql:8.0,performance_schema_instrument=memory/%=off,performance_schema_instrument=wait/io/file/%=on"
     spec = parse_server(text)
     assert str(spec) == text and parse_server(str(spec)) == spec
@@ -252,7 +252,7 @@ def test_a_repeated_option_may_be_typed_twice_and_is_written_back():
 KNOWN = ("key_buffer_size", "back_log", "innodb_log_file_size", "innodb_log_files_in_group", "bind_address", "log_bin")
 
 
-def test_a_unique_beginning_of_a_name_means_the_option(tmp_path):
+def test_a_unique_prefix_selects_the_option(tmp_path):
     server = target("mysql", "5.6.24", *KNOWN)
     asked = options_in(tmp_path, "[mysqld]\nkey_buffer = 16M\nkey_buffer_size = 32M\nback = 80\nbind = ::1\n", server)
     assert asked.options == {"key_buffer_size": "32M", "back_log": "80"} and asked.left_out == ["bind_address"]
@@ -346,7 +346,7 @@ STOCK = {
 
 @pytest.mark.server
 @pytest.mark.parametrize("server", STOCK)
-def test_a_server_starts_with_the_files_that_people_have(tmp_path, pool, server):
+def test_servers_start_with_common_cnf_files(tmp_path, pool, server):
     for at, text in enumerate(STOCK[server]):
         (tmp_path / "my.cnf").write_text(text)
         spec = parse_server(f"{server},@{tmp_path}/my.cnf")
@@ -361,7 +361,7 @@ def test_a_server_starts_with_the_files_that_people_have(tmp_path, pool, server)
 
 @pytest.mark.server
 @pytest.mark.parametrize("server", ["mysql:8.0.15", "mariadb:10.11.19"])
-def test_the_settings_check_asks_for_instruments_consumers_and_plugins(make, server):
+def test_the_settings_check_covers_instruments_consumers_and_plugins(make, server):
     instruments = [
         f"performance_schema_instrument={each}" for each in ("%=off", "wait/synch/mutex/sql/%=on", "none=on")
     ]

@@ -1,4 +1,4 @@
-"""Copies of data directories: same content, same holes, same allocation; nothing left of a copy that failed."""
+"""Copies of data directories: same content, same holes, same allocation; a failed copy leaves nothing behind."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def test_content_modes_links_and_allocation_are_kept(original, tmp_path):
     assert (tmp_path / "copy/reserved").stat().st_blocks * 512 >= 4 << 20
 
 
-def test_from_one_kind_of_file_system_to_another(original):
+def test_copies_between_file_systems_keep_the_content(original):
     shared_memory = Path("/dev/shm")
     if not os.access(shared_memory, os.W_OK) or shared_memory.stat().st_dev == original.stat().st_dev:
         pytest.skip("there is only one file system here")
@@ -61,7 +61,7 @@ def test_a_copy_is_independent(original, tmp_path):
     assert (original / "db/t.ibd").read_bytes()[:7] != b"changed"
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(original, tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error_and_leaves_nothing(original, tmp_path, monkeypatch):
     def no_room(argv, **_more):
         (tmp_path / "copy").mkdir()
         return subprocess.CompletedProcess(argv, 1, "", "cp: error writing 't.ibd': No space left on device\n")
@@ -83,7 +83,7 @@ def test_an_interrupt_leaves_nothing(original, tmp_path, monkeypatch):
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_file_that_vanishes_meanwhile_counts_nothing(original, monkeypatch):
+def test_a_vanished_file_counts_as_zero_bytes(original, monkeypatch):
     monkeypatch.setattr(os, "walk", lambda folder: [(str(folder), [], ["reserved", "just gone"])])
     assert bytes_on_disk(original) == 4 << 20
 

@@ -17,7 +17,7 @@ from bakeoff.spec import Data, Profile, parse_server
 
 STAND_IN = """
 #!{python}
-# Understands just what bakeoff says to docker; images are folders of unpacked servers.
+# Understands only the docker commands that bakeoff uses; images are folders of unpacked servers.
 import json, os, signal, subprocess, sys
 from pathlib import Path
 state, image_root = Path({state!r}), Path({root!r})
@@ -124,18 +124,18 @@ def test_a_container_ends_when_its_client_is_killed(engine, work):
         server = pool.create("A", found, settings)
         server.start()
         inside = psutil.Process(server.pid)
-        server._child.stdin.close()  # what happens to it when bakeoff dies
+        server._child.stdin.close()  # as when bakeoff dies
         inside.wait(10)
 
 
 @pytest.mark.server
-def test_an_image_that_is_not_there(engine):
+def test_a_missing_image_is_an_error(engine):
     with pytest.raises(ServerError, match=r"docker:no/such could not be pulled: .*access denied"):
         install(parse_server("docker:no/such"))
 
 
 @pytest.mark.parametrize("has", [True, False])
-def test_the_plugin_myrocks_of_an_image_is_found(monkeypatch, has):
+def test_the_myrocks_plugin_of_an_image_is_found(monkeypatch, has):
     def call(_engine, *arguments, **_):
         script, status, said = arguments[-1], 0, "sha256:ab"
         if script.startswith("command"):
@@ -155,7 +155,7 @@ def test_the_plugin_myrocks_of_an_image_is_found(monkeypatch, has):
     assert "innodb" in found.engines
 
 
-def test_a_containers_environment_is_for_nobody_else_to_see(tmp_path, monkeypatch):
+def test_container_secrets_stay_off_the_command_line(tmp_path, monkeypatch):
     monkeypatch.setattr(docker, "find_engine", lambda _image: "/usr/bin/docker")
     found = Installation(
         flavour="mysql", version_text="8.0.36", basedir=tmp_path, argv=("mysqld",), share=tmp_path, environment={},
@@ -187,7 +187,7 @@ def hangs(folder):
     return psutil.pid_exists(int((folder / "hangs").read_text()))
 
 
-def test_an_engine_that_does_not_answer_is_none(tmp_path, monkeypatch):
+def test_a_hanging_engine_is_killed_and_reported(tmp_path, monkeypatch):
     client_that_hangs(tmp_path, monkeypatch, "version")
     monkeypatch.setattr(docker, "_LIMIT_S", 0.5)
     with pytest.raises(ServerError, match=r"none answers \(docker says: docker did not end within 0\.5 s\.;"):
@@ -195,7 +195,7 @@ def test_an_engine_that_does_not_answer_is_none(tmp_path, monkeypatch):
     assert not hangs(tmp_path)
 
 
-def test_a_pull_has_no_limit_and_ends_when_the_run_is_ended(tmp_path, monkeypatch):
+def test_a_pull_has_no_time_limit_and_stops_on_ctrl_c(tmp_path, monkeypatch):
     def progress(*what):
         seen.append(what)
         if len(seen) == 6:  # as once a signal has come
@@ -211,7 +211,7 @@ def test_a_pull_has_no_limit_and_ends_when_the_run_is_ended(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("error", [ServerError("docker did not end within 180 s."), KeyboardInterrupt()])
-def test_the_container_of_an_initialisation_that_is_broken_off_is_removed(tmp_path, monkeypatch, work, error):
+def test_an_aborted_initialisation_removes_its_container(tmp_path, monkeypatch, work, error):
     def run(launch, **_):
         begun.extend(launch.argv)
         raise error  # its client was ended, and nothing else
@@ -230,7 +230,7 @@ def test_the_container_of_an_initialisation_that_is_broken_off_is_removed(tmp_pa
     assert not list((work / "templates").iterdir())
 
 
-def test_no_engine_is_one_line(tmp_path, monkeypatch):
+def test_no_usable_engine_is_a_one_line_error(tmp_path, monkeypatch):
     client = tmp_path / "docker"
     client.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
     client.chmod(0o755)

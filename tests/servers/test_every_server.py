@@ -50,7 +50,7 @@ def start_after_crash(server):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_it_serves_crashes_and_comes_back(entry, make):
+def test_a_server_has_its_listed_capabilities_and_survives_a_crash(entry, make):
     server = make(f"{entry.flavour}:{entry.version}", data=COMPRESSED)
     server.start()
     assert server.version_string.startswith(".".join(str(part) for part in server.installation.version))
@@ -91,7 +91,7 @@ def test_it_serves_crashes_and_comes_back(entry, make):
     assert start_after_crash(server) < 20
     open_transaction.close()
     assert server.query("SELECT COUNT(*), MAX(id) FROM t.committed") == [(1000, 999)]
-    server.query("DROP TABLE t.l")  # only of InnoDB is it known what was read from disk
+    server.query("DROP TABLE t.l")  # warm() can tell what was read from disk only for InnoDB
     assert readiness.warm(server, "t").warm
     ready = readiness.finish_pending_work(server, 30)
     assert ready.history_list_length < readiness.HISTORY_LIMIT
@@ -99,7 +99,7 @@ def test_it_serves_crashes_and_comes_back(entry, make):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_it_answers_within_three_seconds_from_its_template(entry, make):
+def test_a_server_starts_within_three_seconds_from_its_template(entry, make):
     make(f"{entry.flavour}:{entry.version}", profile=Profile.STOCK).remove()  # makes the template
     tries_s = []
     while not tries_s or (min(tries_s) > 3 and len(tries_s) < 4):  # the machine may be busy with something else
@@ -133,7 +133,7 @@ def test_page_sizes(entry, size, make):
 
 
 @pytest.mark.parametrize("entry", [each for each in ENTRIES if "rocksdb" in each.values[0].engines])
-def test_myrocks(entry, make):
+def test_myrocks_tables_survive_a_crash(entry, make):
     server = make(f"{entry.flavour}:{entry.version},plugin=rocksdb", data=Data(engine="rocksdb"))
     server.start()
     server.query("CREATE DATABASE t")
@@ -145,7 +145,7 @@ def test_myrocks(entry, make):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_accounts(entry, make):
+def test_accounts_and_authentication_plugins_match_the_catalogue(entry, make):
     server = make(f"{entry.flavour}:{entry.version}")
     server.start()
     account = server.account("tcp")
@@ -173,7 +173,7 @@ def succeeds_anywhere(server, sql):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_table_of_options_agrees_with_the_binary(entry):
-    """What options.toml says a version obeys is in its help, and what it says is unknown is not."""
+    """The help lists the options that options.toml says a version accepts, and none that it says are unknown."""
     found = install(parse_server(f"{entry.flavour}:{entry.version}"))
     assert len(found.known_options) > 250
     target = Target("", entry.family, entry.numbers)

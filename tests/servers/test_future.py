@@ -1,4 +1,4 @@
-"""A version whose options nobody knows: a script that says it is 8.4.99, around the binary of 8.0.15."""
+"""A version with unknown options: a script that claims to be 8.4.99, wrapped around the 8.0.15 binary."""
 
 import shutil
 
@@ -26,7 +26,7 @@ exec {daemon} "$@"
 
 @pytest.fixture
 def future(work):
-    """`future(refused)`: the basedir of the server, which does not start with an option that its help lists."""
+    """`future(refused)`: the server's basedir. It refuses to start with this option although its help lists it."""
 
     def build(refused="nothing"):
         real = install(parse_server("mysql:8.0.15"))
@@ -43,7 +43,7 @@ def future(work):
     return build
 
 
-def test_it_is_asked_once_initialised_and_started_without_what_it_removed(future, make, work):
+def test_an_unknown_version_starts_without_the_options_it_removed(future, make, work):
     root = future()
     server = make(f"path:{root}")
     assert server.installation.name == "mysql-8.4.99"
@@ -58,7 +58,7 @@ def test_it_is_asked_once_initialised_and_started_without_what_it_removed(future
     assert (work / "help.log").read_text() == "asked\n"
 
 
-def test_it_is_fetched_by_its_name(future, make, work, monkeypatch):
+def test_an_unknown_version_is_fetched_by_its_series(future, make, work, monkeypatch):
     top = "mysql-8.4.99-linux-glibc2.17-x86_64-minimal"
     mirror = make_open_folder(work / "mirror")
     (mirror / f"{top}.tar.xz").write_bytes(tarball(future(), top, "w:xz"))
@@ -77,7 +77,7 @@ def test_it_is_fetched_by_its_name(future, make, work, monkeypatch):
         ("innodb-page-size", "innodb_page_size", "could not initialise a data directory"),
     ],
 )
-def test_an_option_that_it_refuses_all_the_same_is_named(future, make, refused, option, what):
+def test_an_option_that_an_unknown_version_refuses_is_named(future, make, refused, option, what):
     root = future(refused)
     with pytest.raises(ServerError, match=what) as caught:
         make(f"path:{root},innodb_page_size=8k").start()
@@ -85,7 +85,7 @@ def test_an_option_that_it_refuses_all_the_same_is_named(future, make, refused, 
 
 
 @pytest.mark.slow
-def test_it_is_measured(future, shell):
+def test_an_unknown_version_can_be_measured(future, shell):
     root = future()
     small = ["--tables", "1", "--table-size", "1000", "--threads", "1", "--workload", "oltp_point_select"]
     ran = shell.run(

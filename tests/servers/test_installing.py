@@ -1,4 +1,4 @@
-"""From a spec to binaries: tarballs, paths, what a broken binary gives, what the cache keeps and forgets."""
+"""From a spec to binaries: tarballs, paths, broken binaries, and what the cache keeps and removes."""
 
 import json
 import subprocess
@@ -36,12 +36,12 @@ def fake_server(root, script):
 VERSION = "echo 'mysqld  Ver 5.7.99 for Linux on x86_64 (MySQL Community Server (GPL))'"
 
 
-def test_the_libraries_that_most_builds_need_are_looked_for(monkeypatch):
+def test_missing_libaio_and_libnuma_are_reported(monkeypatch):
     monkeypatch.setattr("ctypes.CDLL", lambda name: (_ for _ in ()).throw(OSError(name)))
     assert [error.message.split()[3] for error in lacking()] == ["libaio.so.1,", "libnuma.so.1,"]
 
 
-def test_a_binary_that_crashes_is_one_line(work):
+def test_a_crashing_binary_is_a_one_line_error(work):
     root = fake_server(work / "m", "echo 'Illegal instruction' >&2; exit 132")
     with pytest.raises(ServerError, match=r"does not run .*Illegal instruction") as caught:
         install(parse_server(f"path:{root}"))
@@ -67,7 +67,7 @@ def test_a_server_that_does_not_initialise_says_what_to_do(cache, work, complain
     assert complaint in caught.value.log_tail
 
 
-def test_a_server_that_is_not_in_the_cache_is_not_to_be_removed_from_it(cache, work):
+def test_server_rm_is_not_suggested_for_a_server_outside_the_cache(cache, work):
     script = f"[ $1 = --no-defaults ] && [ $2 = --version ] && {VERSION} && exit 0\nexit 1"
     installation = install(parse_server(f"path:{fake_server(work / 'm', script)}"))
     with pytest.raises(ServerError, match="could not initialise a data directory") as caught:
@@ -75,7 +75,7 @@ def test_a_server_that_is_not_in_the_cache_is_not_to_be_removed_from_it(cache, w
     assert caught.value.hint == "Its files may be incomplete."
 
 
-def test_a_folder_without_a_server(work):
+def test_a_folder_without_a_server_is_refused(work):
     with pytest.raises(SpecError, match="no mysqld or mariadbd found"):
         install(parse_server(f"path:{work}"))
 
@@ -120,7 +120,7 @@ sys.stdin.read()
 """
 
 
-def test_a_server_that_another_bakeoff_uses_stays(cache, work):
+def test_a_server_in_use_by_another_bakeoff_is_not_removed(cache, work):
     spec = f"tarball:{tar(fake_server(work / 'm', VERSION), work / 'm.tar.gz')}"
     home = install(parse_server(spec)).basedir
     with subprocess.Popen(
@@ -134,7 +134,7 @@ def test_a_server_that_another_bakeoff_uses_stays(cache, work):
     assert remove(home.name) > 0
 
 
-def test_what_a_killed_bakeoff_left_half_unpacked_is_gone_after_the_next(cache, work):
+def test_the_next_install_removes_half_unpacked_files(cache, work):
     file = tar(fake_server(work / "m", VERSION), work / "m.tar.gz")
     home = install(parse_server(f"tarball:{file}")).basedir
     remove(home.name)
@@ -151,7 +151,7 @@ esac; done
 """
 
 
-def test_a_template_is_copied_while_nobody_else_may_remove_it(cache, work, monkeypatch):
+def test_a_template_is_locked_while_it_is_copied(cache, work, monkeypatch):
     found = install(parse_server(f"path:{fake_server(work / 'm', INITIALISES + VERSION)}"))
     with locked_template(found, {}) as kept:
         pass
@@ -196,7 +196,7 @@ def own_entry(version, source):
     return f"format = 1\n[[server]]\n{fields}"
 
 
-def test_the_users_entry_with_a_wrong_checksum_leaves_nothing(cache, work):
+def test_a_user_entry_with_a_wrong_checksum_is_refused(cache, work):
     file = tar(fake_server(work / "m", VERSION), work / "m.tar.gz")
     catalog = work / "config/bakeoff/servers.toml"
     catalog.parent.mkdir(parents=True)
@@ -219,7 +219,7 @@ def test_a_source_that_holds_another_version_is_refused(cache, work):
 
 
 @pytest.mark.server
-def test_a_real_server_out_of_a_tarball_and_by_path(work, request):
+def test_a_tarball_and_a_path_install_the_same_server(work, request):
     catalogued = install(parse_server("mysql:5.7.22"))
     with tarfile.open(work / "m.tar.xz", "w:xz", preset=0) as archive:
         archive.add(catalogued.basedir, "mysql-5.7.22-linux-glibc2.12-x86_64")

@@ -18,24 +18,24 @@ MYSQL_TARBALL = ("bin/mysqld", "share/english/errmsg.sys", "share/charsets/Index
 MARIADB_TARBALL = ("bin/mariadbd", "bin/mysqld", "share/english/errmsg.sys", "lib/plugin/ha_rocksdb.so")
 
 
-def test_an_official_mysql_tarball(tmp_path):
+def test_an_official_mysql_tarball_is_detected(tmp_path):
     found = detect(tree(tmp_path, *MYSQL_TARBALL))
     assert found.daemon == tmp_path / "bin/mysqld"
     assert found.plugin_dir == tmp_path / "lib/plugin"
     assert f"--character-sets-dir={tmp_path}/share/charsets" in found.base_options
 
 
-def test_an_official_mariadb_tarball_prefers_the_name_of_today(tmp_path):
+def test_mariadbd_is_preferred_over_mysqld(tmp_path):
     assert detect(tree(tmp_path, *MARIADB_TARBALL)).daemon.name == "mariadbd"
 
 
-def test_a_distribution_s_usr(tmp_path):
+def test_a_distributions_usr_folder_is_detected(tmp_path):
     found = detect(tree(tmp_path, "sbin/mysqld", "share/mysql/english/errmsg.sys", "lib/mysql/plugin/x.so"))
     assert found.share == tmp_path / "share/mysql"
     assert found.plugin_dir == tmp_path / "lib/mysql/plugin"
 
 
-def test_the_binary_itself(tmp_path):
+def test_a_path_to_the_binary_finds_its_basedir(tmp_path):
     tree(tmp_path, *MYSQL_TARBALL)
     assert detect(tmp_path / "bin/mysqld").basedir == tmp_path
 
@@ -79,11 +79,11 @@ def test_packages_with_a_c_library_run_through_its_loader(tmp_path, files, loade
     ("files", "message"),
     [(("README",), "no mysqld or mariadbd"), (("bin/mysqld",), "no share/english/errmsg.sys")],
 )
-def test_what_is_missing_is_named(tmp_path, files, message):
+def test_missing_files_are_named(tmp_path, files, message):
     with pytest.raises(SpecError, match=message):
         detect(tree(tmp_path, *files))
 
 
-def test_a_path_that_is_not_there(tmp_path):
+def test_a_missing_path_is_an_error(tmp_path):
     with pytest.raises(SpecError, match="does not exist"):
         detect(tmp_path / "nothing")

@@ -1,4 +1,4 @@
-"""Options by version, against what real starts of all 19 servers did: accepted, refused, accepted without effect."""
+"""Options by version, checked against real starts of all 19 servers: accepted, refused, or silently ignored."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ V8 = MYSQL[6:10]
 M105_ON = M_ALL[2:]
 M1011_ON = M_ALL[3:]
 
-# option as asked -> (servers that refused to start, servers that started and ignored it)
+# option -> (servers that refused to start, servers that started and ignored it)
 SEEN = {
     "innodb_log_files_in_group=3": ([*V55, "9.7.4"], M105_ON),
     "innodb_redo_log_capacity=128M": ([*V55, *V56, *V57, "8.0.12", "8.0.15", *M_ALL], []),
@@ -90,7 +90,7 @@ ALWAYS_UNDERSTOOD = [
 ]
 
 
-# (option as asked, servers of which only a manual is known, what becomes of it)
+# (option, servers known only from the manual, expected outcome)
 BY_THE_MANUAL = [
     ("thread_pool_size=8", ["P5.7.44", "P8.4.4", "M10.6.20", "M12.3.1", "26.7.0"], "passed"),
     ("thread_pool_size=8", ["8.4.6", "9.3.0"], "refused"),
@@ -132,7 +132,7 @@ def target(server):
 
 
 def outcome(server, asked):
-    """`passed` as asked, `said` (something else or nothing, with a note), `refused`."""
+    """`passed` unchanged, `said` if it was changed or left out with a note, or `refused`."""
     name, _, value = asked.partition("=")
     try:
         done = translate(target(server), {name: value})
@@ -168,12 +168,12 @@ def test_an_option_that_works_is_passed_on(asked):
 
 
 @pytest.mark.parametrize(("asked", "servers", "answer"), BY_THE_MANUAL)
-def test_options_of_versions_that_could_not_be_asked(asked, servers, answer):
+def test_options_of_versions_known_only_from_the_manual(asked, servers, answer):
     assert {server: outcome(server, asked) for server in servers} == dict.fromkeys(servers, answer)
 
 
-def test_what_only_a_manual_says_is_marked():
-    """A bound of MySQL between the versions that were asked, 8.0.33 and 9.7.4, and every range of Percona Server."""
+def test_facts_known_only_from_the_manual_are_marked():
+    """This covers MySQL bounds between the tested versions 8.0.33 and 9.7.4, and every Percona Server range."""
     for name, row in option_facts().items():
         ranges = [parse_range(row[each]) for each in ("mysql", "mysql_ignored") if each in row]
         bounds = [bound for each in ranges for bound in (each.since, each.until) if bound]
@@ -183,11 +183,11 @@ def test_what_only_a_manual_says_is_marked():
 
 
 @pytest.mark.parametrize("asked", ALWAYS_UNDERSTOOD)
-def test_options_of_every_version(asked):
+def test_options_known_to_every_version_are_passed_on(asked):
     assert {outcome(server, asked) for server in ALL} == {"passed"}
 
 
-def test_redo_is_sized_in_each_versions_way():
+def test_each_version_gets_its_own_redo_options():
     assert redo_options(target("5.7.22"), 256 << 20) == {
         "innodb_log_file_size": str(128 << 20),
         "innodb_log_files_in_group": "2",
@@ -210,23 +210,23 @@ def test_file_size_and_count_become_capacity_and_back():
     assert "has no innodb_redo_log_capacity" in done.notes[0]
 
 
-def test_a_number_of_redo_files_that_is_none_is_one_line():
+def test_a_non_numeric_redo_file_count_is_an_error():
     with pytest.raises(SpecError, match="option innodb_log_files_in_group=x cannot be used: it is not a whole number"):
         translate(target("8.0.33"), {"innodb_log_file_size": "64M", "innodb_log_files_in_group": "x"})
 
 
-def test_redo_of_5_5_is_given_when_the_directory_is_made():
+def test_mysql_5_5_gets_its_redo_size_at_initialisation():
     done = translate(target("5.5.34"), {"innodb_log_file_size": "64M"})
     assert done.init_options == {"innodb_log_file_size": "64M"}
     assert translate(target("5.7.22"), {"innodb_log_file_size": "64M"}).init_options == {}
 
 
 @pytest.mark.parametrize("name", ["lower_case_table_names", "innodb_undo_tablespaces", "innodb_data_file_path"])
-def test_what_counts_when_a_directory_is_made_keys_the_template(name):
+def test_initialisation_options_key_the_template(name):
     assert translate(target("5.7.22"), {name: "1"}).init_options == {name: "1"}
 
 
-def test_what_counts_when_a_directory_is_made_may_be_loose():
+def test_initialisation_options_may_be_loose():
     done = translate(target("8.0.33"), {"loose_innodb_page_size": "8k", "loose_lower_case_table_names": "1"})
     assert done.init_options == done.options == {"innodb_page_size": "8192", "lower_case_table_names": "1"}
     with pytest.raises(SpecError, match=r"innodb_page_size=5k cannot be used: use 4k"):
@@ -261,7 +261,7 @@ def test_page_sizes(server, size, answer):
     assert bool(done.notes) == (not answer)
 
 
-def test_the_query_cache_switched_off_is_no_contradiction_where_there_is_none():
+def test_disabling_a_removed_query_cache_is_allowed():
     done = translate(target("8.0.15"), {"query_cache_size": "0", "query_cache_type": "OFF"})
     assert done.options == {}
     assert len(done.notes) == 2
@@ -284,7 +284,7 @@ def test_the_query_cache_switched_off_is_no_contradiction_where_there_is_none():
         ("8.0.15", {"skip_query_cache_type": ""}, "left out"),
     ],
 )
-def test_a_switch_is_one_however_it_is_written(server, asked, answer):
+def test_boolean_options_are_recognised_in_any_spelling(server, asked, answer):
     lacking = replace(target(server), known=frozenset({"port"}))
     if answer == "refused":
         with pytest.raises(SpecError, match="cannot be used"):
@@ -294,19 +294,19 @@ def test_a_switch_is_one_however_it_is_written(server, asked, answer):
         assert (done.options, len(done.notes)) == ({}, 1)
 
 
-def test_a_log_named_off_is_no_log():
+def test_log_bin_off_becomes_skip_log_bin():
     done = translate(target("8.0.15"), {"log_bin": "OFF"})
     assert done.options == {"skip_log_bin": ""}
 
 
-def test_a_skip_that_is_switched_off_is_refused():
-    for value in ("OFF", "false", "0"):  # the second is what YAML's false becomes
+def test_a_skip_option_set_to_off_is_refused():
+    for value in ("OFF", "false", "0"):  # YAML's false becomes the second
         with pytest.raises(SpecError, match=rf"skip_log_bin={value} .* it negates twice\. Write log_bin, or"):
             translate(target("8.0.33"), {"skip_log_bin": value})
     assert translate(target("8.0.33"), {"skip_log_bin": "ON"}).options == {"skip_log_bin": "ON"}
 
 
-def test_a_variable_whose_own_name_begins_with_skip_is_switched_off_by_off():
+def test_variables_named_skip_can_be_set_to_off():
     asked = {"skip_name_resolve": "OFF", "skip_replica_start": "OFF"}
     known = Target("mysql-8.0.33", "mysql", (8, 0, 33), frozenset(asked))
     assert translate(known, asked).options == asked
@@ -323,7 +323,7 @@ def test_a_binary_log_gets_the_server_id_it_needs():
         translate(target("M10.11.19"), {"gtid_mode": "ON"})
 
 
-def test_the_default_plugin_counts_for_root_too():
+def test_the_default_authentication_plugin_applies_to_root_too():
     done = translate(target("8.0.33"), {"default_authentication_plugin": "mysql_native_password"})
     assert done.init_options == {"default_authentication_plugin": "mysql_native_password"}
     with pytest.raises(SpecError, match="removed the plugin"):
@@ -337,13 +337,13 @@ def test_the_default_plugin_counts_for_root_too():
         *("loose_skip_networking", "admin_address", "admin_port", "extra_port", "loose_extra_port"),
     ],
 )
-def test_what_is_bakeoffs_own_is_refused(name):
+def test_options_bakeoff_sets_itself_are_refused(name):
     with pytest.raises(SpecError, match=name):
         translate(target("8.0.15"), {name: "x"})
 
 
 @pytest.mark.parametrize("name", ["innodb_doublewrite_dir", "loose_innodb_temp_tablespaces_dir", "innodb_tmpdir"])
-def test_folders_of_data_elsewhere_are_refused(name):
+def test_folders_outside_the_data_directory_are_refused(name):
     with pytest.raises(SpecError, match=rf"{name}=/fast/disk cannot be used: files outside the data directory"):
         translate(target("8.0.31"), {name: "/fast/disk"})
 
@@ -361,7 +361,7 @@ def test_files_of_a_server_stay_in_its_data_directory(name):
         translate(target("8.0.31"), {name: "/var/log/name"})
 
 
-def test_a_server_joins_no_cluster():
+def test_cluster_options_are_left_out():
     asked = {"wsrep_on": "ON", "wsrep_cluster_address": "gcomm://10.0.0.1", "loose_group_replication_group_name": "x"}
     done = translate(target("M10.11.19"), asked | {"back_log": "80"})
     assert done.options == {"back_log": "80"}
@@ -378,7 +378,7 @@ def test_passwords_for_other_servers_are_refused_and_passed_over_in_files(tmp_pa
     assert read_cnf(tmp_path / "my.cnf", target("8.0.15")).options == {"back_log": "80"}
 
 
-def test_what_mysqld_collects_line_by_line_is_joined(tmp_path):
+def test_cumulative_options_on_several_lines_are_joined(tmp_path):
     lines = ["optimizer_switch = mrr=off", "plugin_load_add = a", "optimizer_switch = index_merge=off",
              "back_log = 80", "plugin-load-add = b", "back_log = 90"]  # fmt: skip
     (tmp_path / "my.cnf").write_text("\n".join(["[mysqld]", *lines]))
@@ -410,24 +410,24 @@ def test_a_line_is_read_as_mysqld_reads_it(tmp_path, line):
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"], include_characters="\t\n\r")))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_written_into_a_cnf_is_read_back(tmp_path, value):
+def test_cnf_values_round_trip(tmp_path, value):
     (tmp_path / "my.cnf").write_text(write_cnf({"init_connect": value}, "a test"), "utf-8")
     assert read_cnf(tmp_path / "my.cnf", target("8.0.33")).options == {"init_connect": value}
 
 
-def test_of_an_option_that_is_repeated_the_last_place_counts(tmp_path):
+def test_the_last_occurrence_of_a_repeated_option_wins(tmp_path):
     (tmp_path / "my.cnf").write_text("[mysqld]\nlog_bin=a\nskip-log-bin\nlog_bin=b\n")
     read = read_cnf(tmp_path / "my.cnf", target("8.0.33")).options
     assert [*read.items()] == [("skip_log_bin", ""), ("log_bin", "b")]
     assert [*with_later(read, {"skip_log_bin": ""})] == ["log_bin", "skip_log_bin"]
 
 
-def test_the_home_of_a_user_that_is_not_there_is_one_line():
+def test_the_home_of_an_unknown_user_is_an_error():
     with pytest.raises(SpecError, match=r"~nobody-here/my.cnf: no user has that name"):
         read_cnf(Path("~nobody-here/my.cnf"), target("8.0.15"))
 
 
-def test_an_unknown_option_is_refused_with_near_ones():
+def test_an_unknown_option_is_refused_with_suggestions():
     known = Target("mysql-8.0.15", "mysql", (8, 0, 15), frozenset({"innodb_flush_method", "innodb_buffer_pool_size"}))
     with pytest.raises(SpecError, match=r"Did you mean innodb_flush_method"):
         translate(known, {"innodb_flush_metod": "fsync"})
@@ -435,17 +435,17 @@ def test_an_unknown_option_is_refused_with_near_ones():
 
 
 @pytest.mark.parametrize("name", ["innodb_log_file_size", "innodb_page_size"])
-def test_a_size_that_is_none_names_its_option(name):
+def test_a_bad_size_names_its_option(name):
     with pytest.raises(SpecError, match=rf"option {name}=big cannot be used: it is not a whole number"):
         translate(target("8.0.31"), {name: "big"})
 
 
-def test_a_cnf_has_the_empty_text_where_that_is_the_value():
+def test_an_empty_tls_version_is_written_with_an_equals_sign():
     text = write_cnf({"tls_version": "", "skip_ssl": "", "port": "20001"}, "a test")
     assert text == "# a test\n[mysqld]\ntls_version = \nskip_ssl\nport = 20001\n"
 
 
-def test_rocksdb_by_its_short_name():
+def test_plugin_rocksdb_is_short_for_plugin_load_add():
     assert translate(target("M10.11.19"), {"plugin": "rocksdb"}).options == {"plugin_load_add": "ha_rocksdb.so"}
     percona = Target("percona-8.0.36", "mysql", (8, 0, 36))
     assert translate(percona, {"plugin": "rocksdb"}).options == {"plugin_load_add": "ha_rocksdb.so"}
@@ -462,7 +462,7 @@ def test_rocksdb_by_its_short_name():
         ("loose_skip_ssl", "ssl"),
     ],
 )
-def test_stem(name, variable):
+def test_stem_is_the_name_of_the_variable(name, variable):
     assert stem(name) == variable
 
 
@@ -482,7 +482,7 @@ def test_stem(name, variable):
         ("268435456", "268435968", True),
     ],
 )
-def test_spellings_of_a_value(asked, has, equal):
+def test_values_are_compared_regardless_of_spelling(asked, has, equal):
     assert same_value(asked, has) is equal
 
 

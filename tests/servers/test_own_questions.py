@@ -1,4 +1,4 @@
-"""The server's options change no answer to bakeoff's own questions."""
+"""Server options do not change the results of bakeoff's own queries."""
 
 from contextlib import closing
 
@@ -33,7 +33,7 @@ MADE = (
 
 
 def asked(server):
-    """Answers to a question of every kind."""
+    """Return the results of one query of each kind."""
     return {
         "rows": ask_tables(server, ["shop"]),
         "databases": databases_of(server),
@@ -44,7 +44,7 @@ def asked(server):
 
 
 @pytest.mark.parametrize("name", ["mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11.19"])
-def test_options_of_the_server_change_no_answer(name):
+def test_server_options_do_not_change_query_results(name):
     with servers.sandbox(parse_server(name)) as box:
         server = box.instance
         for sql in MADE:

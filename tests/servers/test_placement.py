@@ -1,4 +1,4 @@
-"""Connections are paired with the server's threads that serve them, as the server itself reports them."""
+"""Connections are paired with the server threads that serve them, checked against what the server reports."""
 
 import collections
 import contextlib
@@ -95,7 +95,7 @@ def named_threads(pid):
 
 
 def between_moves(engine, read):
-    """What is read while the engine's first thread sleeps: when it runs, it may move connections to other CPUs."""
+    """Call `read` while the engine's main thread sleeps. When it runs, it may move connections to other CPUs."""
     task = Path(f"/proc/{engine.pid}/task/{engine.pid}")
 
     def turns_and_state():
@@ -109,7 +109,7 @@ def between_moves(engine, read):
 
 
 def look(server, engine, threads):
-    """Wait until all workers are seen at work; what is wrong with where their threads may run."""
+    """Wait until all workers are running, then return which threads are pinned wrongly."""
     until = time.monotonic() + 5
     while len(serving := threads_of_workers(server)) < threads:
         assert time.monotonic() < until, f"only {len(serving)} of {threads} workers were seen"
@@ -146,7 +146,7 @@ def looks_while(engine, server, path, threads, **more):
 
 @contextlib.contextmanager
 def interrupted(pid):
-    """Stop the process for up to a millisecond again and again, as a host does that takes a virtual machine's CPUs."""
+    """Repeatedly stop the process for up to a millisecond, like a hypervisor that takes CPUs away from a guest."""
     ended, chance = threading.Event(), random.Random(1)
 
     def stop():
@@ -165,7 +165,7 @@ def interrupted(pid):
 
 
 def check_starts(make, text, folder, *, starts, threads, restart_every=10, beside=contextlib.nullcontext):
-    """Start the measuring so often; every worker's threads must be on its CPU, and no other thread pinned."""
+    """Start measuring `starts` times. Each worker's threads must be on its CPU, and no other thread may be pinned."""
     path, wrong = script(folder), collections.Counter()
     for first in range(0, starts, restart_every):
         server = started(make, text, f"{text.replace(':', '-')}-{first}")
@@ -218,7 +218,7 @@ def test_256_connections_are_paired_within_a_second_and_released(server, tmp_pat
 
 
 @pytest.mark.server
-def test_connections_that_are_killed_or_made_anew_are_paired_again(server, tmp_path):
+def test_killed_and_reopened_connections_are_paired_again(server, tmp_path):
     with Engine() as engine:
         engine.open([arm(server, pid=server.pid)])
         assert not looks_while(engine, server, script(tmp_path, reconnects=True), 4, blocks=2)
@@ -263,14 +263,14 @@ def test_connections_change_their_cpus_in_the_same_way_for_all_arms(server, tmp_
 
 @pytest.mark.server
 @pytest.mark.parametrize("transport", ["socket", "tcp"])
-def test_a_running_server_on_this_machine_is_asked_for_its_process(server, tmp_path, transport):
+def test_a_local_running_server_is_paired_without_a_given_pid(server, tmp_path, transport):
     with Engine() as engine:
         engine.open([arm(server, transport=transport)])
         assert not looks_while(engine, server, script(tmp_path), 4)
 
 
 @pytest.mark.server
-def test_an_engine_that_a_signal_ends_leaves_no_thread_pinned(server, tmp_path):
+def test_an_engine_ended_by_a_signal_leaves_no_thread_pinned(server, tmp_path):
     path = script(tmp_path)
     with Engine() as engine:
         engine.open([arm(server, pid=server.pid)])
@@ -288,7 +288,7 @@ def test_an_engine_that_a_signal_ends_leaves_no_thread_pinned(server, tmp_path):
 
 
 @pytest.mark.server
-def test_no_arm_is_paired_while_another_is_not(server, tmp_path, fakeserver_binary):
+def test_pairing_fails_if_one_arm_cannot_be_paired(server, tmp_path, fakeserver_binary):
     path = script(tmp_path, seconds=0)
     with FakeServer(tmp_path / "s.sock") as fake, Engine() as engine:
         other = ArmAddress("B", str(fake.socket), None, None, "root", "", "mysql", "utf8mb4", None)

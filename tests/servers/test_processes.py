@@ -52,8 +52,8 @@ def fresh_identity():
     server_identity.cache_clear()
 
 
-def test_a_user_without_a_name_is_its_number(fresh_identity, monkeypatch):
-    """As in a container that is run as any user."""
+def test_a_uid_without_a_passwd_entry_is_accepted(fresh_identity, monkeypatch):
+    """Containers can run under an arbitrary uid."""
     monkeypatch.delenv("BAKEOFF_SERVER_USER", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 4_123_456)
     assert server_identity().uid == 4_123_456
@@ -72,7 +72,7 @@ def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(shared
     assert not [line for line in lines if line.startswith("HOME=")]
 
 
-def test_a_childs_environment_is_for_nobody_else_to_see(shared, monkeypatch):
+def test_a_childs_environment_stays_off_the_command_line(shared, monkeypatch):
     started = []
 
     class Watched(subprocess.Popen):
@@ -85,7 +85,7 @@ def test_a_childs_environment_is_for_nobody_else_to_see(shared, monkeypatch):
     done = run(
         Launch(["/bin/sh", "-c", script], {"MYSQL_PWD": "geheim"}, server_identity()), cwd=shared, log=shared / "out"
     )
-    assert done.stdout.split() == ["geheim", "4"]  # its three, and the folder that ls reads
+    assert done.stdout.split() == ["geheim", "4"]  # stdin, stdout, stderr, and the folder that ls reads
     assert "geheim" not in " ".join(started[0])
 
 
@@ -98,7 +98,7 @@ def test_errors_do_not_land_in_the_output(shared):
     assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
 
 
-def test_a_program_that_is_not_there_ends_with_a_line(shared):
+def test_a_missing_program_exits_with_126_and_a_message(shared):
     done = run(Launch(["/nonexistent/mysqld"], {}, server_identity()), cwd=shared, log=shared / "out")
     assert done.returncode == 126
     assert "No such file" in done.stderr
@@ -110,7 +110,7 @@ def test_a_child_that_takes_too_long_is_killed(shared):
     assert not [each for each in psutil.Process().children() if each.name() == "sleep"]
 
 
-def test_a_process_is_known_by_its_start_too(shared):
+def test_a_process_is_identified_by_pid_and_start_time(shared):
     child = spawn(Launch(["/bin/sleep", "60"], {}, server_identity()), cwd=shared, log=shared / "log")
     process = ProcessId.of(child.pid)
     assert process.alive()
@@ -123,7 +123,7 @@ def test_a_process_is_known_by_its_start_too(shared):
     assert ProcessId.of(child.pid) is None
 
 
-def test_the_end_of_a_log(tmp_path):
+def test_tail_returns_the_last_lines_of_a_log(tmp_path):
     log = tmp_path / "log"
     log.write_text("\n".join(str(number) for number in range(100_000)))
     assert tail(log, 2) == "99998\n99999"
@@ -135,7 +135,7 @@ def test_the_end_of_a_log(tmp_path):
     [(1024, 1024), (1_048_576, 1_048_576), (1_073_741_816, 1_048_576), (resource.RLIM_INFINITY, 1_048_576)],
 )
 def test_a_server_may_open_a_million_files_at_most(most, allowed):
-    """MySQL 5.5 to 5.7 have an array with an entry for each."""
+    """MySQL 5.5 to 5.7 allocate an array with one entry per allowed file."""
     assert allowed_files(most) == allowed
 
 
@@ -155,7 +155,7 @@ def abandoned(root, name, process, servers=(), boot=None):
     return folder
 
 
-def test_an_owner_is_read_as_every_version_has_written_it(tmp_path):
+def test_owner_files_of_older_versions_can_be_read(tmp_path):
     written = '{"boot": "b", "process": [7, 70], "servers": [[8, 80], [9, 90]]}'
     (tmp_path / OWNER_FILE).write_text(written)
     found = Owner.read(tmp_path)
@@ -189,7 +189,7 @@ def test_only_folders_of_dead_owners_are_removed(tmp_path):
     assert not {gone, before_boot, old} & set(tmp_path.iterdir())
 
 
-def test_a_folder_stays_while_its_owner_in_another_container_shares_its_lock(own_cache, tmp_path):
+def test_a_locked_folder_stays_even_if_its_owner_seems_dead(own_cache, tmp_path):
     """An owner from another boot, or with another process id, seems dead."""
     folder = abandoned(tmp_path, "pool-00000001", ProcessId.of(os.getpid()), boot="another machine's")
     hold = "import sys; from bakeoff.servers.paths import share; share('pool-00000001'); print(flush=True); input()"
@@ -217,7 +217,7 @@ def test_cleanup_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_pat
 
 
 class Pool(pool_module.ServerPool):
-    """Open, in a folder of the test; it numbers snapshots only while no other thread does."""
+    """An open pool in the test's folder. Asserts that snapshots are numbered only under the lock."""
 
     def __init__(self, root, monkeypatch):
         super().__init__(root)
@@ -235,7 +235,7 @@ class Pool(pool_module.ServerPool):
         return self.create("A", installation, Settings({}))
 
 
-def test_a_servers_folders_are_anothers_only_when_they_are_gone(tmp_path, monkeypatch):
+def test_a_servers_folder_is_reused_only_once_it_is_deleted(tmp_path, monkeypatch):
     pool = Pool(tmp_path, monkeypatch)
     first, meanwhile, delete = pool.make(), [], shutil.rmtree
 
@@ -248,7 +248,7 @@ def test_a_servers_folders_are_anothers_only_when_they_are_gone(tmp_path, monkey
     assert [each.home.name for each in (first, *meanwhile, pool.make())] == ["000", "001", "002", "000"]
 
 
-def test_snapshots_taken_at_the_same_time_have_numbers_of_their_own(tmp_path, monkeypatch):
+def test_snapshots_are_numbered_under_the_pools_lock(tmp_path, monkeypatch):
     pool = Pool(tmp_path, monkeypatch)
     assert [pool.snapshot(pool.make(), "x").path.name for _ in range(2)] == ["001", "002"]
 
@@ -264,19 +264,19 @@ def test_other_bakeoffs_are_known_by_their_folders(tmp_path):
     assert other_bakeoffs(tmp_path) == []
 
 
-def test_a_folder_whose_owner_just_leaves_it_is_no_trouble(tmp_path, monkeypatch):
+def test_cleanup_tolerates_a_folder_that_its_owner_removes(tmp_path, monkeypatch):
     (tmp_path / "pool-00000001").mkdir()
     monkeypatch.setattr(Owner, "read", lambda folder: folder.rmdir())
     remove_stale(tmp_path)
 
 
-def test_a_folder_that_another_bakeoff_just_removes_is_no_trouble(tmp_path, monkeypatch):
+def test_cleanup_tolerates_a_folder_that_another_bakeoff_removes(tmp_path, monkeypatch):
     owner = Owner.read(abandoned(tmp_path, "pool-00000001", ProcessId(os.getpid(), 1), boot="another boot"))
     monkeypatch.setattr(Owner, "read", lambda folder: shutil.rmtree(folder) or owner)
     remove_stale(tmp_path)
 
 
-def test_what_is_unfinished_is_removed_when_nobody_holds_its_lock(own_cache, tmp_path):
+def test_unfinished_folders_are_removed_unless_they_are_locked(own_cache, tmp_path):
     for name in (".mysql-8.0.15.abcd_123", ".mysql-8.0.15-0123abcd.abcd_123", ".other", "mysql-8.0.15"):
         (tmp_path / name).mkdir()
     with locked("mysql-8.0.15"):
@@ -324,7 +324,7 @@ def test_a_lock_is_waited_for(tmp_path, monkeypatch):
     assert waited
 
 
-def test_the_callback_of_a_waiting_lock_may_end_the_wait(tmp_path, monkeypatch):
+def test_the_on_wait_callback_can_abort_the_wait_for_a_lock(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     class Enough(Exception):
@@ -339,7 +339,7 @@ def test_the_callback_of_a_waiting_lock_may_end_the_wait(tmp_path, monkeypatch):
         pass
 
 
-def test_a_closed_folder_is_refused(shared):
+def test_a_folder_the_server_account_cannot_enter_is_refused(shared):
     closed = shared / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(HostError, match=r"may not enter .*closed") as refused:
@@ -359,13 +359,13 @@ def test_the_cache_follows_xdg(monkeypatch, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root chooses another account")
 @pytest.mark.parametrize(("name", "message"), [("root", "servers never run as"), ("nobody-at-all", "does not exist")])
-def test_an_account_that_cannot_be_used(monkeypatch, fresh_identity, name, message):
+def test_root_and_unknown_accounts_are_refused(monkeypatch, fresh_identity, name, message):
     monkeypatch.setenv("BAKEOFF_SERVER_USER", name)
     with pytest.raises(HostError, match=message):
         server_identity()
 
 
-def test_to_look_makes_no_account(monkeypatch, fresh_identity):
+def test_looking_up_the_account_does_not_create_it(monkeypatch, fresh_identity):
     made = []
     monkeypatch.delenv("BAKEOFF_SERVER_USER", raising=False)
     monkeypatch.setattr(process_module.os, "geteuid", lambda: 0)
@@ -377,7 +377,7 @@ def test_to_look_makes_no_account(monkeypatch, fresh_identity):
     assert [(argv[0], argv[-1]) for argv in made] == [("useradd", "bakeoff")]
 
 
-def test_one_who_is_not_root_stays_himself(monkeypatch, fresh_identity):
+def test_an_ordinary_user_does_not_switch_accounts(monkeypatch, fresh_identity):
     monkeypatch.delenv("BAKEOFF_SERVER_USER", raising=False)
     monkeypatch.setattr(process_module.os, "geteuid", lambda: os.getuid() or 65534)
     found = server_identity()
@@ -401,7 +401,7 @@ def test_one_who_is_not_root_stays_himself(monkeypatch, fresh_identity):
         ),
     ],
 )
-def test_what_a_binary_says_it_is(text, flavour, version):
+def test_flavour_and_version_are_parsed_from_the_version_output(text, flavour, version):
     assert flavour_and_version(text) == (flavour, version)
 
 

@@ -1,4 +1,4 @@
-"""What a server is started with: profiles by version, the user's options over them, data that needs options."""
+"""What a server is started with: profiles by version, user options that override them, and options the data needs."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def test_matched_is_durable_and_equally_sized_everywhere(flavour, version):
     assert redo == 256 << 20
 
 
-def test_a_number_of_redo_files_changes_no_size_of_redo():
+def test_the_number_of_redo_files_does_not_change_the_redo_size():
     total = 256 << 20
     for flavour, version, expected in (
         ("mysql", "5.7.22", {"innodb_log_file_size": str(total // 4), "innodb_log_files_in_group": "4"}),
@@ -74,12 +74,12 @@ def test_a_number_of_redo_files_changes_no_size_of_redo():
         } == expected
         assert ("innodb_log_files_in_group=4 was left out" in "".join(found.notes)) == (version != "5.7.22")
     alone = settings("mysql", "8.0.33", ",innodb_log_files_in_group=4", profile=Profile.STOCK)
-    assert alone.options["innodb_log_files_in_group"] == "4"  # without a capacity the server counts by it
+    assert alone.options["innodb_log_files_in_group"] == "4"  # without a capacity the server uses it
     both = settings("mysql", "9.7.4", ",innodb_log_files_in_group=4,innodb_redo_log_capacity=1G")
     assert both.options["innodb_redo_log_capacity"] == "1G"
 
 
-def test_each_version_has_its_own_words():
+def test_each_version_gets_only_options_it_knows():
     assert "query_cache_type" in settings("mysql", "5.7.22").options
     assert "query_cache_type" not in settings("mysql", "8.0.15").options
     assert "query_cache_type" in settings("mariadb", "11.8.9").options
@@ -88,7 +88,7 @@ def test_each_version_has_its_own_words():
     assert "mysqlx" not in settings("mysql", "5.7.22").options
 
 
-def test_tls_follows_the_connection():
+def test_tls_is_disabled_unless_requested():
     assert settings("mysql", "8.0.15").options["skip_ssl"] == ""
     assert settings("mysql", "9.7.4").options["tls_version"] == ""
     assert "skip_ssl" not in settings("mysql", "5.5.9").options
@@ -103,7 +103,7 @@ def test_stock_holds_only_what_is_needed_to_run():
     assert int(options["max_prepared_stmt_count"]) >= 1_000_000
 
 
-def test_many_connections_are_allowed_for():
+def test_max_connections_fits_the_number_of_connections():
     assert int(settings("mysql", "8.0.15", connections=1000).options["max_connections"]) > 1000
     assert settings("mysql", "5.5.34", connections=1000).options["back_log"] == "1000"
     with pytest.raises(SpecError, match="too small for 64"):
@@ -111,13 +111,13 @@ def test_many_connections_are_allowed_for():
 
 
 @pytest.mark.parametrize("option", ["max_connections=1k", "loose_max_connections=1024"])
-def test_connections_are_counted_however_their_number_is_written(option):
+def test_max_connections_is_checked_in_any_spelling(option):
     settings("mysql", "8.0.15", f",{option}", connections=1000)
     with pytest.raises(SpecError, match="max_connections=1024 is too small for 1023"):
         settings("mysql", "8.0.15", f",{option}", connections=1023)
 
 
-def test_a_number_of_connections_that_is_none_is_one_line():
+def test_a_non_numeric_max_connections_is_an_error():
     with pytest.raises(SpecError, match=r"server mysql-8\.0\.15: option max_connections=many cannot be used"):
         settings("mysql", "8.0.15", ",max_connections=many")
 
@@ -129,7 +129,7 @@ def test_the_users_option_replaces_the_profiles():
     assert "skip_log_bin" not in found.options
 
 
-def test_a_cnf_file_comes_before_typed_options(tmp_path):
+def test_typed_options_override_a_cnf_file(tmp_path):
     cnf = tmp_path / "my.cnf"
     cnf.write_text(
         "[client]\nuser=x\n[mysqld]\n# tuned\ninnodb-io-capacity = 2000 # fast disk\nsql_mode='' # none\n"
@@ -145,7 +145,7 @@ def test_a_cnf_file_comes_before_typed_options(tmp_path):
     assert found.from_files == ("sql_mode", "skip_name_resolve")
 
 
-def test_the_engine_of_another_servers_group_is_not_that_of_the_tables(tmp_path):
+def test_another_flavours_cnf_group_does_not_set_the_table_engine(tmp_path):
     cnf = tmp_path / "my.cnf"
     cnf.write_text("[mariadb]\ndefault_storage_engine=MyISAM\n")
     for flavour, version, engine in (("mysql", "8.0.15", "innodb"), ("mariadb", "10.11.19", "myisam")):
@@ -156,7 +156,7 @@ def test_the_engine_of_another_servers_group_is_not_that_of_the_tables(tmp_path)
 @pytest.mark.parametrize(
     "table_options", ["ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8", "ROW_FORMAT=DYNAMIC", "KEY_BLOCK_SIZE=8"]
 )
-def test_some_rows_need_barracuda_in_old_versions(table_options):
+def test_row_formats_that_need_barracuda_enable_it_in_old_versions(table_options):
     data = Data(table_options=table_options)
     for flavour, version in (("mysql", "5.5.34"), ("mysql", "5.6.24"), ("mariadb", "10.1.23")):
         options = settings(flavour, version, data=data, profile=Profile.STOCK).options
@@ -184,7 +184,7 @@ def test_compressed_rows_need_pages_of_at_most_16k():
         ("mysql", "8.0.15", "UCA1400_AI_CI"),
     ],
 )
-def test_a_collation_that_a_server_lacks(flavour, version, collation):
+def test_a_collation_the_server_lacks_is_refused(flavour, version, collation):
     with pytest.raises(SpecError, match=f"no collation {collation}"):
         settings(flavour, version, data=Data(charset="utf8mb4", collation=collation))
 
@@ -200,12 +200,12 @@ def test_a_collation_that_a_server_lacks(flavour, version, collation):
         (",character_set_server=utf8,collation_server=utf8mb3_bin", Data(charset="latin1"), "utf8", "utf8mb3_bin"),
     ],
 )
-def test_character_set_and_collation_of_a_server_are_of_one_family(options, data, charset, collation):
+def test_server_character_set_and_collation_match(options, data, charset, collation):
     found = settings("mysql", "8.0.33", options, data=data).options
     assert (found.get("character_set_server"), found.get("collation_server")) == (charset, collation)
 
 
-def test_a_lone_collation_brings_its_character_set_in_every_profile():
+def test_a_lone_collation_sets_its_character_set():
     found = settings("mysql", "5.7.22", ",collation_server=utf8mb4_bin", profile=Profile.STOCK)
     assert found.options["character_set_server"] == "utf8mb4"
     assert found.notes == ("character_set_server=utf8mb4 was added: collation_server=utf8mb4_bin belongs to it",)
@@ -213,12 +213,12 @@ def test_a_lone_collation_brings_its_character_set_in_every_profile():
     assert "character_set_server" not in uca1400.options
 
 
-def test_a_collation_of_another_character_set_than_the_one_beside_it_is_refused():
+def test_a_collation_of_a_different_character_set_is_refused():
     with pytest.raises(SpecError, match=r"collation_server=utf8mb4_bin .* not belong to character_set_server=latin1"):
         settings("mysql", "8.0.33", ",character_set_server=latin1,collation_server=utf8mb4_bin")
 
 
-def test_what_mysqld_collects_is_joined_over_files_and_words(tmp_path):
+def test_cumulative_options_are_joined_across_files_and_typed_options(tmp_path):
     for name, switch in (("a", "mrr=off"), ("b", "index_merge=off")):
         (tmp_path / name).write_text(f"[mysqld]\noptimizer_switch = {switch}\nback_log = 90\n")
     found = settings("mysql", "8.0.15", f",@{tmp_path}/a,@{tmp_path}/b,optimizer_switch=derived_merge=off,back_log=100")
@@ -226,7 +226,7 @@ def test_what_mysqld_collects_is_joined_over_files_and_words(tmp_path):
     assert found.options["back_log"] == "100"
 
 
-def test_a_limit_of_a_variable_sets_nothing():
+def test_a_maximum_prefix_does_not_set_the_variable():
     limits = ",maximum_innodb_buffer_pool_size=8G,maximum_max_connections=5000"
     found = settings("mysql", "8.0.15", limits).options
     assert found["innodb_buffer_pool_size"] == str(512 << 20)
@@ -235,7 +235,7 @@ def test_a_limit_of_a_variable_sets_nothing():
     assert ignored_options(found, {name: value for name, value in found.items() if "maximum" not in name}) == []
 
 
-def test_rocksdb_is_loaded_where_it_is():
+def test_rocksdb_is_loaded_if_the_server_includes_it():
     with_it = {"engines": ("innodb", "myisam", "rocksdb")}
     for options, data in (
         (",default_storage_engine=RocksDB", Data()),
@@ -264,7 +264,7 @@ def test_rocksdb_is_loaded_where_it_is():
         (",default_storage_engine=RocksDB", "MyISAM", "myisam"),
     ],
 )
-def test_tables_get_the_engine_that_the_server_was_asked_for_with(options, engine, expected):
+def test_the_table_engine_follows_the_options_unless_the_study_sets_it(options, engine, expected):
     assert table_engine(parse_server(f"mariadb:10.11{options}"), Data(engine=engine)) == expected
 
 
@@ -280,7 +280,7 @@ def test_myisam_gets_the_memory_as_key_buffer():
 
 @pytest.mark.parametrize("profile", Profile)
 @pytest.mark.parametrize(("engine", "cache"), [("MyISAM", "key_buffer_size"), ("rocksdb", "rocksdb_block_cache_size")])
-def test_a_buffer_pool_is_the_cache_of_the_tables_engine(engine, cache, profile):
+def test_a_buffer_pool_size_sets_the_cache_of_the_table_engine(engine, cache, profile):
     def found(options):
         engines = ("innodb", "myisam", "rocksdb")
         return settings("mariadb", "10.11.19", options, data=Data(engine=engine), engines=engines, profile=profile)

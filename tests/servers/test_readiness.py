@@ -1,4 +1,4 @@
-"""How long readiness waits, on a server whose pending work is made up."""
+"""How long readiness waits, on fake servers with simulated pending work."""
 
 import itertools
 import threading
@@ -12,7 +12,7 @@ from bakeoff.spec import parse_server
 
 
 class Busy:
-    """A server not of ours, whose history list is as long as the next number says."""
+    """A server we did not start. Each query reports the next of the given history list lengths."""
 
     ours = False
     name = "A"
@@ -30,7 +30,7 @@ class Busy:
 
 
 class WithIndexes:
-    """A server with a table of three indexes, of which it may use two: rows of SHOW INDEX from the 14th column on."""
+    """A server with one table and three indexes, one of them hidden. `used` and `unused` end the rows of SHOW INDEX."""
 
     name = "A"
 
@@ -53,7 +53,7 @@ class WithIndexes:
         ("10.11.19-MariaDB", ("NO",), ("YES",)),
     ],
 )
-def test_indexes_that_a_server_may_not_use_are_not_read(version, used, unused):
+def test_invisible_and_ignored_indexes_are_not_read(version, used, unused):
     scans = readiness.full_scans(WithIndexes(version, used, unused), "d", "t")
     assert [scan.partition("FORCE INDEX ")[2] for scan in scans] == ["(`PRIMARY`)", "(`used`)"]
 
@@ -96,7 +96,7 @@ class Connection:
         pass
 
 
-def test_a_server_that_stops_answering_is_not_waited_for_for_ever(monkeypatch):
+def test_even_unlimited_queries_time_out(monkeypatch):
     connection = Connection()
     monkeypatch.setattr(RemoteServer, "connect", lambda *_: connection)
     server = RemoteServer(parse_server("mysql://me@db/"))
@@ -107,7 +107,7 @@ def test_a_server_that_stops_answering_is_not_waited_for_for_ever(monkeypatch):
 
 
 @pytest.mark.parametrize("version", ["5.7.22-log", "10.5.23-MariaDB"])
-def test_every_index_is_read_where_a_server_may_use_all(version):
+def test_every_index_is_read_on_versions_that_cannot_hide_any(version):
     assert len(readiness.full_scans(WithIndexes(version, (), ()), "d", "t")) == 3
 
 
@@ -120,21 +120,21 @@ def seconds(monkeypatch):
     return clock
 
 
-def test_pending_work_that_no_longer_falls_is_not_waited_for(seconds):
+def test_waiting_ends_once_pending_work_stops_falling(seconds):
     stuck = readiness.finish_pending_work(Busy(itertools.repeat(1500)), 60.0, patience_s=2.5)
     assert stuck.history_list_length == 1500
     assert seconds[0] == pytest.approx(2.6, abs=0.2)
     assert "history list length 1500" in stuck.notes[0]
 
 
-def test_pending_work_that_falls_is_waited_for_until_it_is_done(seconds):
+def test_waiting_continues_while_pending_work_falls(seconds):
     done = readiness.finish_pending_work(Busy(range(5000, 0, -20)), 60.0, patience_s=2.5)
     assert done.history_list_length < readiness.HISTORY_LIMIT
     assert done.notes == ()
     assert seconds[0] > 10
 
 
-def test_pending_work_is_not_waited_for_after_a_stop(seconds):
+def test_a_stop_ends_the_wait_for_pending_work(seconds):
     stop = threading.Event()
 
     def lengths():

@@ -1,4 +1,4 @@
-"""Servers that run already: how a password is found, what is said when nobody answers, nothing of theirs is changed."""
+"""Running servers: where the password comes from, errors when nobody answers, and that nothing on them is changed."""
 
 import socket
 import ssl
@@ -19,7 +19,7 @@ def a_home_of_its_own(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_where_the_password_comes_from(monkeypatch, tmp_path):
+def test_a_typed_password_beats_mysql_pwd_and_my_cnf(monkeypatch, tmp_path):
     spec = parse_server("mysql://me@db.example:3307/")
     assert RemoteServer(spec).account().password == ""
     (tmp_path / ".my.cnf").write_text("[mysqld]\npassword=no\n[client]\npassword = 'from file'\n")
@@ -31,7 +31,7 @@ def test_where_the_password_comes_from(monkeypatch, tmp_path):
 
 
 @pytest.mark.server
-def test_a_password_of_any_characters_is_sent_as_it_is(sandbox):
+def test_non_ascii_passwords_are_sent_unchanged(sandbox):
     root = RemoteServer(parse_server(f"mysql://root@localhost/?socket={sandbox['socket']}"))
     root.query("CREATE USER walker@localhost IDENTIFIED WITH mysql_native_password BY 'geheimnüß€'")
     try:
@@ -41,29 +41,29 @@ def test_a_password_of_any_characters_is_sent_as_it_is(sandbox):
         root.query("DROP USER walker@localhost")
 
 
-def test_addresses():
+def test_the_address_is_taken_from_the_url():
     assert RemoteServer(parse_server("mysql://me@db:3307/")).address() == {"host": "db", "port": 3307}
     assert RemoteServer(parse_server("mysql://me@localhost/?socket=/run/x.sock")).address("tcp") == {
         "socket": "/run/x.sock"
     }
 
 
-def test_options_for_a_server_that_is_not_ours():
+def test_options_for_a_running_server_are_refused():
     with pytest.raises(SpecError, match="cannot be given to a running server"):
         RemoteServer(parse_server("mysql://me@db/,innodb_flush_method=fsync"))
 
 
-def test_nobody_there():
+def test_an_unreachable_server_is_an_error():
     with pytest.raises(HostError, match=r"no server answers at 127\.0\.0\.1:1\."):
         RemoteServer(parse_server("mysql://me@127.0.0.1:1/")).connect()
 
 
-def test_a_name_that_no_host_can_have():
+def test_an_invalid_host_name_is_an_error():
     with pytest.raises(ServerError, match=r"server db\.\.example:3306: .*label empty or too long"):
         RemoteServer(parse_server("mysql://me@db..example/")).connect()
 
 
-def test_what_listens_and_says_nothing_is_no_server(monkeypatch):
+def test_a_listener_that_sends_nothing_is_an_error(monkeypatch):
     monkeypatch.setattr(client, "_LOGIN_LIMIT_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -91,7 +91,7 @@ def test_a_refusal_is_reported_with_its_own_reason(monkeypatch, code, complaint,
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_a_server_with_old_versions_of_tls_alone_is_asked_without_unless_tls_is_required(monkeypatch, encrypted):
+def test_unsupported_tls_falls_back_to_plaintext_unless_tls_is_required(monkeypatch, encrypted):
     tried = []
 
     def connect(**how):
@@ -113,7 +113,7 @@ def test_a_server_with_old_versions_of_tls_alone_is_asked_without_unless_tls_is_
 
 
 @pytest.mark.server
-def test_a_running_server_is_read_and_left_as_it_is(sandbox):
+def test_warming_a_running_server_leaves_its_settings_unchanged(sandbox):
     root = RemoteServer(parse_server(f"mysql://root@localhost/?socket={sandbox['socket']}"))
     reader = parse_server(f"mysql://reader@127.0.0.1:{sandbox['port']}/")
     root.query("CREATE USER reader@'127.0.0.1' IDENTIFIED WITH mysql_native_password BY 'right'")

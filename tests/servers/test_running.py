@@ -45,7 +45,7 @@ def rows(server):
 
 
 @pytest.mark.parametrize("name", [*OLDER, "mysql:8.0.15", "mariadb:10.11"])
-def test_from_nothing_to_a_crash_and_back(make, pool, name):
+def test_a_server_survives_snapshot_restore_and_crash(make, pool, name):
     server = make(name)
     server.start()
     assert server.version_string.startswith(name.split(":")[1])
@@ -83,7 +83,7 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
 
 @pytest.fixture(scope="module")
 def lasting(make_lasting):
-    """`lasting(name)`: a server that several tests use, without a database of theirs."""
+    """`lasting(name)`: a server shared by several tests, with their databases dropped."""
     started = {}
 
     def emptied(name):
@@ -100,7 +100,7 @@ def lasting(make_lasting):
 
 
 @pytest.mark.parametrize("name", [*OLDER, "mysql:8.0.15", "mariadb:10.11"])
-def test_tcp_with_an_account_of_its_own(lasting, name):
+def test_tcp_requires_the_bakeoff_account(lasting, name):
     server = lasting(name)
     account = server.account("tcp")
     assert account.password
@@ -120,7 +120,7 @@ def test_tcp_with_an_account_of_its_own(lasting, name):
     assert listening == {"127.0.0.1"}
 
 
-def test_arms_are_alike_in_all_lengths(make, pool):
+def test_paths_and_ports_of_all_arms_have_equal_length(make, pool):
     one, other = make("mysql:5.7.22", "A"), make("mariadb:10.11", "a-much-longer-name")
     pool.start_all([one, other])
     assert len(str(one.socket_path)) == len(str(other.socket_path)) <= 107
@@ -129,13 +129,13 @@ def test_arms_are_alike_in_all_lengths(make, pool):
     assert one.port != other.port
 
 
-def test_nobody_else_may_come_in(make, pool):
+def test_pool_folders_are_closed_to_other_users(make, pool):
     make("mariadb:10.11")
     assert stat.S_IMODE(pool.runtime.stat().st_mode) & 0o007 == 0
     assert stat.S_IMODE(pool.work.stat().st_mode) & 0o007 == 0
 
 
-def test_cpus_environment_and_padding(make):
+def test_a_server_gets_its_cpus_padding_and_a_minimal_environment(make):
     server = make("mariadb:10.11,cpus=1", padding_bytes=1234)
     server.start()
     process = psutil.Process(server.pid)
@@ -156,19 +156,19 @@ def some_library():
     )
 
 
-def test_preloading_by_name(make):
+def test_a_library_is_preloaded_by_name(make):
     server = make(f"mysql:5.7.22,env.LD_PRELOAD={some_library().name}")
     server.start()
     assert some_library().resolve().name in Path(f"/proc/{server.pid}/maps").read_text()
 
 
-def test_a_library_by_a_relative_path_is_one_of_this_folder(tmp_path, monkeypatch):
+def test_a_relative_library_path_starts_at_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "own.so").touch()
     monkeypatch.chdir(tmp_path)
     assert instance_module.preload_libraries("./own.so") == [tmp_path / "own.so"]
 
 
-def test_a_library_that_is_not_there_names_its_package(make):
+def test_a_missing_library_names_its_package(make):
     with pytest.raises(HostError, match=r"libmimalloc.so.3.*apt-get install libmimalloc3"):
         make("mysql:5.7.22,env.LD_PRELOAD=libmimalloc.so.3")
 
@@ -197,7 +197,7 @@ def test_a_server_that_cannot_start_says_why(make, pool):
     assert not server.running
 
 
-def test_what_a_server_changed_is_read_back(make):
+def test_settings_the_server_changed_are_reported(make):
     server = make("mysql:5.7.22,innodb_buffer_pool_instances=4")
     server.start()
     assert server.ignored_settings() == ["innodb_buffer_pool_instances=4: the server has 1"]
@@ -227,7 +227,7 @@ def test_a_frozen_server_is_stopped_and_killed_all_the_same(make):
     assert not server.running
 
 
-def test_page_size_and_compressed_rows(make):
+def test_page_size_and_compressed_rows_take_effect(make):
     server = make("mysql:8.0.15,innodb_page_size=8k", data=Data(table_options="ROW_FORMAT=COMPRESSED"))
     server.start()
     assert server.variables()["innodb_page_size"] == "8192"
@@ -238,7 +238,7 @@ def test_page_size_and_compressed_rows(make):
     ) == [("Compressed",)]
 
 
-def test_rocksdb(make):
+def test_rocksdb_tables_can_be_loaded_and_warmed(make):
     asked = "default_storage_engine=RocksDB,rocksdb_max_background_jobs=3"
     server = make(f"mariadb:10.11,{asked}", data=Data(engine="rocksdb"))
     server.start()
@@ -252,7 +252,7 @@ def test_rocksdb(make):
 
 
 @pytest.mark.parametrize(("name", "how"), [("mysql:8.0.15", "INVISIBLE"), ("mariadb:10.11", "IGNORED")])
-def test_an_index_that_a_server_may_not_use_is_not_read(lasting, name, how):
+def test_warming_skips_hidden_indexes(lasting, name, how):
     server = lasting(name)
     load(server)
     server.query(f"ALTER TABLE sbtest.t ADD KEY unused (c) {how}")
@@ -273,7 +273,7 @@ def test_tables_with_system_versioning_are_analysed_warmed_and_compared(lasting)
 
 
 @pytest.mark.parametrize("name", ["mysql:8.0.15", "mariadb:10.11"])
-def test_a_database_of_any_name_has_its_size(lasting, name):
+def test_data_size_is_found_for_any_database_name(lasting, name):
     server = lasting(name)
     for database in ("my-shop", "a$b", "a b.c", "日本"):
         server.query(f"CREATE DATABASE `{database}` CHARACTER SET utf8")
@@ -340,7 +340,7 @@ def test_servers_die_with_bakeoff_even_when_stopped_and_the_next_one_cleans_up(w
     parent.send_signal(number)
     parent.wait()
     wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
-    assert list(work.glob(f"pool-*/{OWNER_FILE}"))  # the other folder may be removed by any bakeoff on this machine
+    assert list(work.glob(f"pool-*/{OWNER_FILE}"))  # any bakeoff on this machine may have removed the runtime folder
     with ServerPool(work) as pool:
         assert not runtime.exists()
         assert [each.name for each in work.iterdir()] == [pool.work.name]

@@ -1,4 +1,4 @@
-"""What the machine lacks or forbids a server: libraries, symbol versions, AppArmor and SELinux; the advice on logs."""
+"""What a machine lacks or denies a server: libraries, symbol versions, AppArmor and SELinux; advice on logs."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def script(work, text):
 
 
 def compiled(work, libraries, *, versions=None):
-    """A program linked with libraries of these names; `versions` are the symbol versions it asks for and finds."""
+    """A program linked with the named libraries; `versions` are the symbol versions it needs and those it finds."""
     (work / "f.c").write_text("int f(void) { return 0; }\n")
     (work / "main.c").write_text("int f(void); int main(void) { return f(); }\n")
 
@@ -65,7 +65,7 @@ def test_all_missing_libraries_are_named_with_their_packages(work, monkeypatch):
 
 
 @needs_cc
-def test_a_symbol_version_that_this_machine_is_too_old_for_is_named(work):
+def test_a_symbol_version_missing_on_this_machine_is_named(work):
     root = compiled(work, ["libown.so.1"], versions=("GLIBC_9.10", "GLIBC_9.9"))
     with pytest.raises(HostError, match=r"mysqld needs GLIBC_9.10; libown.so.1 of this machine is older") as caught:
         install(parse_server(f"path:{root}"))
@@ -79,13 +79,13 @@ def test_a_symbol_version_that_this_machine_is_too_old_for_is_named(work):
         "Error loading shared library libnuma.so.1: No such file or directory (needed by /opt/bin/mysqld)",
     ],
 )
-def test_a_script_around_a_server_that_lacks_a_library(work, complaint):
+def test_a_library_missing_behind_a_wrapper_script_is_named(work, complaint):
     root = script(work, f"echo '{complaint}' >&2; exit 127")
     with pytest.raises(HostError, match=r"needs libnuma.so.1, which is missing here"):
         install(parse_server(f"path:{root}"))
 
 
-def test_a_binary_for_another_processor(work):
+def test_a_binary_for_another_processor_is_an_error(work):
     program = bytearray(Path(shutil.which("true")).read_bytes())
     program[18:20] = b"\x15\x00"  # e_machine: PowerPC
     (work / "program").write_bytes(program)
@@ -113,7 +113,7 @@ def test_a_binary_for_another_processor(work):
         ("pacman", "2.40", ["libaio.so.1"], ""),
     ],
 )
-def test_the_command_is_that_of_this_machines_package_manager(monkeypatch, manager, glibc, libraries, command):
+def test_the_install_command_matches_the_package_manager(monkeypatch, manager, glibc, libraries, command):
     monkeypatch.setattr(process.shutil, "which", lambda name, path: name if name == manager else None)
     monkeypatch.setattr(os, "confstr", lambda _: f"glibc {glibc}")
     assert how_to_install(*libraries) == command
@@ -138,7 +138,7 @@ SELINUX = (
         (APPARMOR, "InnoDB: Cannot allocate memory for the buffer pool", "not enough memory"),  # an old denial
     ],
 )
-def test_a_denial_is_recognised(tmp_path, monkeypatch, denial, complaint, remedy):
+def test_apparmor_and_selinux_denials_are_recognised(tmp_path, monkeypatch, denial, complaint, remedy):
     (tmp_path / "dmesg").write_text(f"#!/bin/sh\necho '{denial}'\n")
     (tmp_path / "dmesg").chmod(0o755)
     monkeypatch.setattr(process, "SYSTEM_PATH", str(tmp_path))
@@ -180,7 +180,7 @@ To see what values a running server is using, type
 """
 
 
-def test_the_options_of_a_binary_are_asked_once(tmp_path, monkeypatch):
+def test_the_options_of_a_binary_are_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked = []
 
@@ -197,7 +197,7 @@ def test_the_options_of_a_binary_are_asked_once(tmp_path, monkeypatch):
     assert len(asked) == 4
 
 
-def test_a_help_that_cannot_be_read_is_asked_again(tmp_path, monkeypatch):
+def test_an_unreadable_help_text_is_not_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert known_options("8.4.99", "a", lambda: "Segmentation fault") == frozenset()
     assert known_options("8.4.99", "a", lambda: HELP) == {"sync_binlog"}

@@ -1,4 +1,4 @@
-"""A whole duel of two releases that bakeoff fetches from stand-ins for their vendors, without Maven and npm.
+"""A complete duel of two releases fetched from stand-ins for their vendors, without Maven and npm.
 
 The binaries are real: those of MySQL 8.0.31, which are made to call themselves MySQL 8.4.31 and Percona Server 8.4.31.
 """
@@ -59,7 +59,7 @@ def environment(vendor, work):
     }
 
 
-def test_the_servers_of_make_demo_come_from_their_vendor_where_it_answers(vendor, work, shell):
+def test_make_demos_servers_come_from_the_vendor_if_it_answers(vendor, work, shell):
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
     names = re.search(r"duel (mysql:\S+) (mysql:\S+)", makefile).groups()
     for name in names:

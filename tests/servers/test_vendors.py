@@ -37,7 +37,7 @@ def on_x86(monkeypatch):
 
 @pytest.fixture
 def vendor(work, monkeypatch):
-    """A stand-in, and a catalogue of this user that names it; no registry's client can be found."""
+    """A stand-in and a user catalogue that names it, with no registry client on the PATH."""
     stand_in = StandIn()
     monkeypatch.setenv("XDG_CACHE_HOME", str(work / "cache"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(work / "config"))
@@ -87,7 +87,7 @@ def nothing_installed(work):
     return not folder.exists() or list(folder.iterdir()) == []
 
 
-def test_a_current_release_by_its_series(vendor, work, tarballs):
+def test_a_listed_release_is_checked_against_the_listed_md5(vendor, work, tarballs):
     vendor.add("mysql", MYSQL.format("8.4.8"), tarballs("mysql", "8.4.8"), published=False)
     vendor.files["/downloads/mysql/"] = b"<a>mysql-8.4.8-linux</a> <a>mysql-9.5.0-linux</a>"
     # The listed MD5 of 8.4.8 is that of the real tarball.
@@ -96,7 +96,7 @@ def test_a_current_release_by_its_series(vendor, work, tarballs):
     assert nothing_installed(work)
 
 
-def test_a_release_in_no_list_with_a_published_md5(vendor, work, tarballs):
+def test_an_unlisted_release_is_checked_against_the_published_md5(vendor, work, tarballs):
     vendor.add("mysql", MYSQL.format("8.4.99"), tarballs("mysql", "8.4.99"))
     vendor.files["/downloads/mysql/"] = b"<a>mysql-8.4.99-linux</a>"
     found = install(parse_server("mysql:lts"))
@@ -110,7 +110,7 @@ def test_a_release_in_no_list_with_a_published_md5(vendor, work, tarballs):
     assert not (work / "cache/bakeoff/downloads/mysql-8.4.99").exists()
 
 
-def test_an_archived_release_after_404_and_a_redirect(vendor, work, tarballs):
+def test_an_archived_release_is_found_after_a_404_and_a_redirect(vendor, work, tarballs):
     path = vendor.add("mysql", MYSQL.format("8.4.90"), tarballs("mysql", "8.4.90"), archived=True)
     vendor.files["/cdn/file"] = vendor.files.pop(path)
     vendor.redirect[path] = "/cdn/file"
@@ -129,7 +129,7 @@ def test_percona_for_the_c_library_at_hand_with_a_published_sha256(vendor, work,
     assert record(work, "percona-8.4.77-77")["checked"] == "SHA-256 published by 127.0.0.1"
 
 
-def test_mariadb_by_the_folders_list_of_checksums(vendor, work, tarballs):
+def test_mariadb_is_checked_against_the_folders_checksum_list(vendor, work, tarballs):
     vendor.add("mariadb", MARIADB.format("11.8.77"), tarballs("mariadb", "11.8.77"))
     vendor.files["/rest-api/mariadb/11.8/"] = b'{"releases": {"11.8.77": {}, "11.8.9": {}}}'
     assert install(parse_server("mariadb:11.8")).name == "mariadb-11.8.77"
@@ -139,7 +139,7 @@ def test_mariadb_by_the_folders_list_of_checksums(vendor, work, tarballs):
 @pytest.mark.parametrize(
     ("typed", "found"), [("mariadb:12.4", "mariadb-12.4.3"), ("percona:8.4.78", "percona-8.4.78-3")]
 )
-def test_a_series_or_a_release_that_only_the_vendor_knows(vendor, typed, found):
+def test_a_series_or_release_known_only_to_the_vendor_is_found(vendor, typed, found):
     with pytest.raises(SpecError, match=r"is not known|second number"):
         find_entry(parse_server(typed))
     vendor.files["/rest-api/mariadb/12.4/"] = b'{"releases": {"12.4.2": {}, "12.4.3": {}}}'
@@ -160,7 +160,7 @@ def test_the_full_tarball_replaces_the_minimal_one(vendor, work, tarballs):
     assert len(vendor.requests) == asked
 
 
-def test_a_release_that_does_not_exist_names_what_was_asked(vendor, work):
+def test_a_nonexistent_release_error_names_the_release_and_the_host(vendor, work):
     with pytest.raises(ServerError, match=r"no mysql-8\.4\.98 for x86_64 at 127\.0\.0\.1") as caught:
         install(parse_server("mysql:8.4.98"))
     assert "\n" not in str(caught.value)
@@ -183,7 +183,7 @@ def test_a_wrong_checksum_is_refused_and_the_file_kept_aside(vendor, work, tarba
     assert install(parse_server("percona:8.4.77-77")).name == "percona-8.4.77"
 
 
-def test_the_first_download_without_a_checksum_is_recorded_and_a_different_one_is_refused(vendor, work, tarballs):
+def test_a_first_download_is_recorded_and_a_different_one_is_refused(vendor, work, tarballs):
     name = MARIADB.format("11.8.77")
     path = vendor.add("mariadb", name, tarballs("mariadb", "11.8.77"), published=False)
     install(parse_server("mariadb:11.8.77"))
@@ -234,14 +234,14 @@ def test_a_signature_of_another_file_is_refused(vendor, work, tarballs, signers)
     assert nothing_installed(work)
 
 
-def test_a_signature_by_a_key_that_is_not_the_vendors_counts_for_nothing(vendor, work, tarballs, signers):
+def test_a_signature_by_an_unknown_key_is_ignored(vendor, work, tarballs, signers):
     good, other = signers
     signed(vendor, work, tarballs, other, good)
     install(parse_server("mysql:8.4.99"))
     assert "signature not checked" in record(work, "mysql-8.4.99")["checked"]
 
 
-def test_without_gpg_the_md5_alone_is_checked_and_said(vendor, work, tarballs, signers):
+def test_without_gpg_only_the_md5_is_checked(vendor, work, tarballs, signers):
     good, _ = signers
     signed(vendor, work, tarballs, good, good)
     (work / "programs/gpg").unlink()
@@ -316,7 +316,7 @@ def test_a_mirror_address_comes_last(vendor, work, tarballs, monkeypatch):
     ("mirror", "message"),
     [("/nowhere", "no such folder"), ("http://mirror.invalid/x", "BAKEOFF_MIRROR: http:// is not protected")],
 )
-def test_a_mirror_that_cannot_be_used(vendor, monkeypatch, mirror, message):
+def test_an_unusable_mirror_is_an_error(vendor, monkeypatch, mirror, message):
     monkeypatch.setenv("BAKEOFF_MIRROR", mirror)
     with pytest.raises(SpecError, match=message):
         install(parse_server("mysql:8.4.97"))
@@ -347,7 +347,7 @@ def test_a_broken_transfer_is_resumed(vendor, work, tarballs):
     assert [int(each[6:-1]) for each in ranges[1:]] == sorted(int(each[6:-1]) for each in ranges[1:])
 
 
-def test_a_file_that_always_ends_early_is_one_line(vendor, work, tarballs):
+def test_a_download_that_always_breaks_off_is_a_one_line_error(vendor, work, tarballs):
     vendor.add("mysql", MYSQL.format("8.4.99"), tarballs("mysql", "8.4.99"))
     vendor.break_after = [100_000] * 20
     with pytest.raises(ServerError, match=r"broke off after 100000 of \d+ bytes") as caught:
@@ -365,7 +365,7 @@ def test_a_busy_server_is_asked_again(vendor, work, tarballs):
         install(parse_server("mysql:8.4.98"))
 
 
-def test_a_full_disk_is_one_line(vendor, work, tarballs, tmp_path):
+def test_a_full_disk_is_an_error(vendor, work, tarballs, tmp_path):
     vendor.add("mysql", MYSQL.format("8.4.99"), tarballs("mysql", "8.4.99"))
     small = make_open_folder(work / "cache/bakeoff/downloads")
     if subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=256k", "none", small], check=False).returncode:
@@ -399,7 +399,7 @@ def test_a_build_that_lacks_a_library_is_not_downloaded_again(vendor, work, tarb
     assert nothing_installed(work)
 
 
-def test_on_arm_no_build_of_a_registry_is_taken(vendor, monkeypatch):
+def test_registry_builds_are_not_used_on_arm(vendor, monkeypatch):
     monkeypatch.setattr("bakeoff.servers.releases.platform.machine", lambda: "aarch64")
     with pytest.raises(ServerError, match=r"no mysql-8\.0\.33 for aarch64") as caught:
         install(parse_server("mysql:8.0.33"))
@@ -459,7 +459,7 @@ def test_an_interrupted_download_leaves_nothing_installed_and_is_resumed(vendor,
     assert list(installed()) == ["mysql-8.4.99"]
 
 
-def test_the_stand_in_speaks_of_the_catalogue_s_own_vendors():
+def test_the_catalogue_has_the_vendors_of_the_stand_in():
     assert set(Catalog.load().vendors) == {"mysql", "percona", "mariadb"}
 
 

@@ -12,7 +12,7 @@ ARMS = tuple(Arm(name=name, label=name, server=parse_server("mysql:8.0")) for na
 STUDY = Study(title="", arms=ARMS, workloads=(Workload(script="oltp_read_only"),), question=Question())
 
 
-def test_a_stored_verdict_is_read_as_one():
+def test_a_verdict_study_survives_a_json_round_trip():
     assert Study.model_validate_json(STUDY.model_dump_json()) == STUDY
 
 

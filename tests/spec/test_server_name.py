@@ -20,7 +20,7 @@ from bakeoff.spec.server_name import url_parts, url_password
         "mysql://bench@127.0.0.1:3307/?socket=/tmp/x.sock",
     ],
 )
-def test_what_is_read_is_written_back(text):
+def test_server_names_round_trip(text):
     assert str(parse_server(text)) == text
 
 
@@ -33,14 +33,14 @@ def test_a_comma_inside_a_value_stays_in_it():
     assert dict(spec.options) == {"sql_mode": "STRICT_TRANS_TABLES,NO_ZERO_DATE", "sync_binlog": "0"}
 
 
-def test_the_options_of_a_file_at_home_are_known(tmp_path, monkeypatch):
+def test_a_tilde_in_a_cnf_path_is_expanded(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "fast.cnf").write_text("[mysqld]\nsync-binlog = 0\n", "utf-8")
     assert parse_server("mysql:8.0,@~/fast.cnf").cnf_options == ("sync_binlog",)
     assert parse_server("mysql:8.0,@~nobody-is-called-this/fast.cnf").cnf_options == ()
 
 
-def test_a_file_is_that_of_the_folder_where_it_was_named(tmp_path, monkeypatch):
+def test_a_cnf_file_resolves_against_the_folder_it_was_named_in(tmp_path, monkeypatch):
     (tmp_path / "fast.cnf").write_text("[mysqld]\nsync-binlog = 0\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     for text in ("mysql:8.0,@fast.cnf", "mysql:8.0,@./fast.cnf"):
@@ -68,7 +68,7 @@ def test_a_password_never_stays_in_the_spec():
     "text",
     ["", "mysql://[x", "mysql://h:port/", "mysql:", "Mysql:8.0", "path:", "mysql:8.0,=x", "mysql:8.0,9x=1", "mysql 8"],
 )
-def test_nonsense_is_one_clear_line(text):
+def test_an_invalid_name_is_a_one_line_error_with_a_hint(text):
     with pytest.raises(SpecError) as caught:
         parse_server(text)
     assert "\n" not in str(caught.value)

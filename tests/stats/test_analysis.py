@@ -46,7 +46,7 @@ def run(effects=None, *, ended=Stop.BUDGET, cells=(4,), precision=0.01, **option
     return analyse(simulated(effects, cells=cells, **options), study, ended=ended)
 
 
-def test_a_clear_difference():
+def test_a_clear_slowdown_gets_a_precise_verdict():
     analysis = run()
     (comparison,) = analysis.comparisons
     assert comparison.verdict.words == (Word.SLOWER,)
@@ -82,7 +82,7 @@ def test_five_epochs_are_enough_for_a_claim_by_the_anytime_valid_interval(ended)
 
 @pytest.mark.parametrize(("epochs", "has_interval"), [(2, False), (3, True), (6, True)])
 @pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED, Stop.EXTENDED, Stop.RUNNING])
-def test_one_interval_is_shown_from_three_epochs_on_however_measuring_ended(ended, epochs, has_interval):
+def test_an_interval_is_shown_from_three_epochs_whatever_ended_the_run(ended, epochs, has_interval):
     (comparison,) = run(epochs=epochs, ended=ended).comparisons
     found = iv.moments([point.value for point in comparison.points])
     half = iv.precision_half_width(*found[1:]) if has_interval else None
@@ -131,7 +131,7 @@ def test_voided_epochs_are_counted_and_not_used():
 
 @pytest.mark.parametrize("epochs", [[], [epoch_of([])], [epoch_of(quads([1.0]), valid=False)]])
 @pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
-def test_nothing_measured_is_an_analysis_without_comparisons(epochs, ended):
+def test_an_empty_run_has_no_comparisons(epochs, ended):
     analysis = analyse(epochs, simulated_study(), ended=ended)
     assert analysis.comparisons == () and analysis.stopped is ended and analysis.geometric_mean == {}
 
@@ -155,7 +155,7 @@ def test_json_has_no_nan_and_reads_back():
         json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in analysis.json"))
 
 
-def test_control_is_watched_outside_the_family():
+def test_the_control_is_not_part_of_the_family():
     analysis = run({"A": 0.0, "B": -0.1, "A'": 0.0}, cells=(1, 4))
     assert analysis.control == "A'" and analysis.contenders == ("B",) and analysis.family == 2
     assert analysis.trusted is True
@@ -169,7 +169,7 @@ def test_a_control_that_differs_makes_the_report_untrusted():
     assert all(comparison.flags[0].kind == "UNTRUSTED" for comparison in analysis.comparisons)
 
 
-def test_a_control_claims_nothing_so_no_family_forbids_it():
+def test_the_control_is_not_corrected_for_multiple_comparisons():
     # 3.8 standard errors: beyond the live interval of ten epochs at 5 %, not at 5 % over two cells.
     study = simulated_study(arms=("A", "B", "A'"), cells=(1, 4), precision=0.001)
     epochs = []
@@ -192,7 +192,7 @@ def test_control_rarely_cries_wolf():
     assert trusted.count(False) <= 4  # 1 % promised; P(more than 4 of 60) < 0.001
 
 
-def test_stalls_raise_disagree_and_are_never_replaced():
+def test_stalls_raise_disagree_and_stay_in_the_estimate():
     epochs = simulated({"A": 0.0, "B": 0.0}, noise=Noise(0.0005, 0.01), stalls={"B": Stall(2.0, 0.04)})
     (comparison,) = analyse(epochs, simulated_study(), ended=Stop.BUDGET).comparisons
     assert comparison.disagree and any("stalls or bursts" in flag.text for flag in comparison.flags)
@@ -201,7 +201,7 @@ def test_stalls_raise_disagree_and_are_never_replaced():
 
 
 @pytest.mark.parametrize(("seed", "each"), [(0, 1), (2, 2)])
-def test_hosts_of_one_or_two_epochs_say_nothing_of_how_epochs_scatter(seed, each):
+def test_hosts_with_one_or_two_epochs_raise_no_bimodal_or_outlier_flag(seed, each):
     epochs = [
         with_variables(epoch, {}, host=f"h{place // each}")
         for place, epoch in enumerate(simulated({"A": 0.0, "B": -0.1}, epochs=12, seed=seed))
@@ -211,7 +211,7 @@ def test_hosts_of_one_or_two_epochs_say_nothing_of_how_epochs_scatter(seed, each
 
 
 def after_the_other_arm(epoch, loss, arms):
-    """The epoch with less done in slices of `arms` that follow one of another arm."""
+    """Return the epoch with fewer events in slices of `arms` that follow a slice of another arm."""
     ordered = epoch.slices.sort("cell", "start_ns")
     cell, arm, events = ordered["cell"], ordered["arm"], ordered["events"]
     follows = np.append(False, (arm[1:] != arm[:-1]) & (cell[1:] == cell[:-1]))
@@ -233,7 +233,7 @@ def test_slices_that_disturb_the_next_are_found_from_three_epochs_on(loss, arms,
     assert comparison.estimate.mean == pytest.approx(-0.05 if arms == "AB" else -0.05 - loss / 2, abs=0.01)
 
 
-def test_family_is_paid_for():
+def test_claims_are_corrected_for_the_number_of_cells():
     # Ten cells, a difference that would just do alone.
     rng = np.random.default_rng(8)
     epochs = []
@@ -270,7 +270,7 @@ def test_undeclared_settings_are_listed_and_flagged():
     )
 
 
-def test_settings_that_a_script_changed_on_one_arm_are_flagged_where_they_count():
+def test_settings_changed_by_a_script_are_flagged_in_their_cell():
     epochs = simulated({"A": 0.0, "B": -0.1}, cells=(1, 4))
     changed = {"B": {CELL: {"innodb_flush_log_at_trx_commit": ("1", "0"), "sql_mode": ("", "ANSI")}}}
     epochs[3] = with_variables(epochs[3], {}, changes=changed)
@@ -292,7 +292,7 @@ def test_the_order_of_epochs_does_not_matter(order, seed):
     assert analyse([epochs[i] for i in order], study, ended=Stop.BUDGET) == straight
 
 
-def test_the_slices_of_an_epoch_are_forgotten_before_the_next_but_one_is_read():
+def test_slices_are_freed_as_epochs_are_read():
     read = []
 
     def epochs():
@@ -342,7 +342,7 @@ def test_a_server_that_is_not_restarted_gets_numbers_and_no_verdict():
 
 
 @pytest.mark.parametrize("ended", [Stop.BUDGET, Stop.ABORTED])
-def test_what_would_have_been_found_is_reckoned_as_claims_are(ended):
+def test_the_detectable_difference_follows_the_same_test_as_claims(ended):
     values = [0.02 * (-1) ** e for e in range(8)]
     cells = (1, 2, 4)
     epochs = []

@@ -41,7 +41,7 @@ def summaries(*epochs):
     return {(each.cell, each.arm): each for each in arm_summaries(epochs)}
 
 
-def test_sums_over_sums():
+def test_costs_are_computed_per_event():
     rows = [costly(arm, 0, position) for position, arm in enumerate("ABBA")]
     a = summaries(epoch_of(rows, histograms=[histogram("A", {"0.5": 10, "0.95": 20})]))[CELL, "A"]
     assert (a.tps, a.qps, a.epochs) == (1000.0, 1000.0, 1)
@@ -73,12 +73,12 @@ def test_throughput_is_the_mean_of_epochs_with_an_interval():
     assert a.tps_high - a.tps == pytest.approx(t_quantile(0.975, 2) * 100 / math.sqrt(3))
 
 
-def test_a_server_elsewhere_costs_an_unknown_amount_not_nothing():
+def test_the_cpu_cost_of_a_remote_server_is_unknown():
     rows = quads([1.0] * 2)
     assert summaries(epoch_of(rows))[CELL, "B"].server_cpu_ns_per_event is None
 
 
-def test_quantiles_are_geometric_means_of_what_all_epochs_have():
+def test_quantiles_are_geometric_means_if_every_epoch_has_them():
     epochs = [
         epoch_of(quads([1.0]), epoch=e, histograms=[histogram("A", {"0.5": ns} | ({"0.99": 9} if e else {}))])
         for e, ns in enumerate((100, 400))
@@ -86,7 +86,7 @@ def test_quantiles_are_geometric_means_of_what_all_epochs_have():
     assert summaries(*epochs)[CELL, "A"].quantiles_ns == pytest.approx({"0.5": 200})
 
 
-def test_nothing_done_costs_nothing_and_divides_by_nothing():
+def test_an_idle_arm_costs_zero_without_dividing_by_zero():
     rows = [row | {"events": 0} for row in quads([1.0] * 2)]
     a = summaries(epoch_of(rows))[CELL, "A"]
     assert (a.tps, a.client_cpu_ns_per_event, a.errors_per_million) == (0.0, 0.0, 0.0)
@@ -126,7 +126,7 @@ def test_a_quantile_needs_fifty_observations_beyond_it(count, quantile, given):
     assert (ratio.estimate is not None) == given
 
 
-def test_a_missing_or_zero_quantile_is_not_a_ratio():
+def test_a_zero_quantile_has_no_ratio():
     (ratio,) = ratios([({"0.5": 100}, {"0.5": 0})] * 6)
     assert ratio.estimate is None
 
@@ -138,8 +138,8 @@ def test_open_loop_differences_are_marked_after_correction():
     assert not same[0].differs
 
 
-def test_service_times_that_differ_do_not_mark_response_times():
-    """Twenty clear ones that cannot be marked would let a response time pass whose p among two is above 0.05."""
+def test_service_times_do_not_affect_the_correction_of_response_times():
+    """If 20 clear service-time differences joined the correction, the unclear response time would be marked."""
     near = [0, 5, 8, -1, 9, 4, 0, 6]  # per cent
     same = [-3, 3, -3, 3, -3, 3, -3, 3]
 
@@ -160,7 +160,7 @@ def test_service_times_that_differ_do_not_mark_response_times():
         assert iv.excludes_zero(first.estimate.interval) and not first.differs and not second.differs
 
 
-def test_what_no_interval_shows_is_no_difference():
+def test_a_quantile_ratio_without_an_interval_is_not_marked():
     pairs = [({"0.5": 100 + e}, {"0.5": 200 + 3 * e}) for e in range(8)]
     (found,) = ratios(pairs, clock="response", interval_of=lambda *_: Interval(low=None, high=None))
     assert found.estimate.n == 8 and not found.differs

@@ -22,7 +22,7 @@ def test_equal_arms_are_seldom_claimed_different_whatever_the_noise(spread):
 
 
 @pytest.mark.parametrize("shape", ["t3", "two states", "coin"])
-def test_equal_arms_under_other_shapes_of_noise(shape):
+def test_equal_arms_are_seldom_claimed_different_under_non_normal_noise(shape):
     keep(*cal.rule(rng(), runs=600, spread=1.0, shape=shape))
 
 
@@ -31,12 +31,12 @@ def test_intervals_hold_the_truth_and_the_sign_is_right(effect):
     keep(*cal.rule(rng(), runs=600, spread=1.0, effect=effect))
 
 
-def test_looking_all_the_time_is_safe_with_the_live_interval_only():
+def test_peeking_is_safe_only_with_the_live_interval():
     keep(cal.peeking(rng(), runs=2000, epochs_max=200))
     keep(cal.naive_peeking(rng(), runs=1000))
 
 
-def test_a_grid_of_equal_cells():
+def test_a_grid_of_equal_cells_keeps_its_promises():
     keep(*cal.family(rng(), runs=300))
 
 
@@ -47,7 +47,7 @@ def test_a_broken_promise_is_noticed():
 
 
 @pytest.mark.parametrize(("arms", "blocks"), [(2, 8), (2, 3), (3, 5), (4, 2)])
-def test_simulated_orders_are_the_engines(arms, blocks):
+def test_simulated_arm_orders_are_mirrored_and_balanced(arms, blocks):
     orders = arm_orders(rng(), arms=arms, blocks=blocks)
     assert orders.shape == (blocks, 2 * arms)
     assert (orders == orders[:, ::-1]).all()
@@ -58,5 +58,5 @@ def test_simulated_orders_are_the_engines(arms, blocks):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_every_promise_with_many_runs():
+def test_every_promise_holds_over_many_runs():
     keep(*cal.all_promises(1, scale=2.0))

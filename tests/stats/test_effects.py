@@ -43,7 +43,7 @@ def design(levels=tuple(RATES), figures=(), claims=()):
 
 
 def analysis_of(used, *, epochs=8, ended=Stop.BUDGET, noise=0.005, rates=RATES, dead=()):
-    """Epochs in which the machine's own speed goes up and down by half; each arm's own by `noise`.
+    """Analyse epochs in which the machine's speed varies by half and each arm's by `noise`.
 
     `dead`: (arm, epoch) in which the arm completes nothing.
     """
@@ -93,7 +93,7 @@ def test_an_arm_that_did_nothing_in_one_epoch_has_no_ratio():
     assert contrast(values, analysis, cell=CELL, numerator="C", denominator="A").n == 8
 
 
-def test_a_few_epochs_have_no_more_of_an_interval_than_a_verdict_has():
+def test_a_contrast_has_the_same_interval_as_its_comparison():
     analysis = analysis_of(design(), epochs=3)
     (comparison,) = (each for each in analysis.comparisons if each.contender == "D")
     found = contrast(epoch_values(analysis), analysis, cell=CELL, numerator="D", denominator="A")
@@ -128,7 +128,7 @@ def test_an_incomplete_factorial_uses_the_combinations_that_are_there():
     assert interactions(analysis, used) == ()
 
 
-def test_the_two_ratios_of_an_interaction_come_from_the_combinations_of_their_ratio():
+def test_an_interactions_two_ratios_are_consistent_with_its_estimate():
     # 8.0 is half as fast again with utf8mb4 over ssl, which 5.7 is not measured with.
     rates = {
         (server, charset, tls): RATES[server, charset] * ({"5.7": 0.9, "8.0": 0.8}[server] if tls == "ssl" else 1)
@@ -149,7 +149,7 @@ def test_the_two_ratios_of_an_interaction_come_from_the_combinations_of_their_ra
         assert each.at_base.n == each.at_other.n == each.estimate.n
 
 
-def test_one_factor_has_no_effects_beside_its_comparisons():
+def test_a_single_factor_has_no_main_effects():
     used = Design(
         factors=(Factor(name="charset", parts=(Part.DATA,), levels=CHARSETS),), levels={"A": ("a",), "B": ("b",)}
     )
@@ -170,7 +170,7 @@ def test_published_pairs_differ_in_one_factor():
     }  # fmt: skip
 
 
-def test_published_ratios_stand_beside_measured_ones():
+def test_published_ratios_are_compared_with_measured_ones():
     tps = {"A": 100.0, "B": 88.0, "C": 65.0, "D": 120.0}
     figures = [PublishedFigure(cell=CELL, arm=arm, value=value) for arm, value in tps.items()]
     figures.append(PublishedFigure(cell="oltp_point_select/64", arm="A", value=1.0))
@@ -209,7 +209,7 @@ def test_published_ratios_stand_beside_measured_ones():
         (1.55, 0.85, 1.18, "cannot tell"),
     ],
 )
-def test_what_an_interval_says_of_a_published_ratio(published, low, high, expected):
+def test_the_interval_decides_agreement_with_a_published_ratio(published, low, high, expected):
     interval = Interval(low=math.log(low), high=math.log(high))
     measured = Estimate(mean=sum((interval.low, interval.high)) / 2, interval=interval, n=8)
     assert judge(math.log(published), measured, 0.01) == expected
@@ -238,7 +238,7 @@ def test_without_an_interval_nothing_can_be_said():
         ((0.62, 0.64), 0.60, 0.66, "agrees"),
     ],
 )
-def test_what_an_interval_says_of_a_claim(claimed, low, high, expected):
+def test_the_interval_decides_agreement_with_a_published_claim(claimed, low, high, expected):
     interval = Interval(low=math.log(low), high=math.log(high))
     measured = Estimate(mean=sum((interval.low, interval.high)) / 2, interval=interval, n=8)
     claim = PublishedClaim(says="x", cell=CELL, numerator="B", denominator="A", low=claimed[0], high=claimed[1])
@@ -246,7 +246,7 @@ def test_what_an_interval_says_of_a_claim(claimed, low, high, expected):
     assert judge_claim(claim, None, 0.01)[1] is Agreement.CANNOT_TELL
 
 
-def test_claims_stand_beside_what_was_measured():
+def test_published_claims_are_compared_with_measured_ratios():
     claim = PublishedClaim(says="C is slower", cell=CELL, numerator="C", denominator="A", low=None, high=1.0)
     used = design(claims=[claim])
     (found,) = published_ratios(analysis_of(used), used, 0.01)

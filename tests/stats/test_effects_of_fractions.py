@@ -1,4 +1,4 @@
-"""Effects of a fraction are estimated with their true values; aliased ones are given as their sum."""
+"""Effects in a fractional design are estimated correctly, and aliased ones as their sum."""
 
 import math
 
@@ -57,7 +57,7 @@ def analysis_of(names, versions=("8.0",)):
     return analyse(epochs, study, ended=Stop.BUDGET), design
 
 
-def test_resolution_five_tells_every_effect_and_every_interaction_of_two():
+def test_resolution_five_estimates_every_effect_and_two_factor_interaction():
     names = ("p", "q", "r", "s", "t")
     analysis, design = analysis_of(names)
     effects = {each.factor: each for each in main_effects(analysis, design)}
@@ -74,7 +74,7 @@ def test_resolution_five_tells_every_effect_and_every_interaction_of_two():
     assert math.exp(found["p", "q"].at_other.mean) == pytest.approx(1.1 * 1.3, rel=1e-3)
 
 
-def test_resolution_four_tells_main_effects_and_only_sums_of_mixed_interactions():
+def test_resolution_four_gives_main_effects_and_sums_of_aliased_interactions():
     names = ("p", "q", "r", "s", "t", "u")
     analysis, design = analysis_of(names)
     effects = {each.factor: math.exp(each.estimate.mean) for each in main_effects(analysis, design)}
@@ -89,7 +89,7 @@ def test_resolution_four_tells_main_effects_and_only_sums_of_mixed_interactions(
         assert (each.at_base is None) == bool(each.mixed)
 
 
-def test_a_crossed_factors_interactions_are_reported_by_themselves():
+def test_interactions_with_a_crossed_factor_are_not_aliased():
     names = ("p", "q", "r", "s", "t", "u")
     analysis, design = analysis_of(names, versions=("8.0", "8.1"))
     found = {(each.other, each.factor): each for each in interactions(analysis, design)}

@@ -39,7 +39,7 @@ def test_trimming_takes_a_fifth_from_each_side():
     assert pair.value != pytest.approx(math.log(0.9), abs=0.5)
 
 
-def test_a_slice_without_a_window_gives_no_time_and_a_floor_to_the_trimmed_ratio():
+def test_an_empty_slice_is_ignored_and_keeps_the_trimmed_ratio_finite():
     rows = quads([1.0] * 5)
     rows[1] |= {"events": 0, "busy_ns": 0}
     pair = only(epoch_of(rows))
@@ -54,7 +54,7 @@ def test_a_stall_within_a_window_is_charged_in_full():
 
 
 def slow_slice(rng, arm, block, position, mean_s, slice_s=1.25, guard_s=0.01):
-    """One connection as the engine counts it: what begins in the guard is not counted, what is in flight is drained."""
+    """One connection as the engine counts it: events started in the guard do not count, and the last one is drained."""
     at_s, events, first_s = 0.0, 0, None
     while at_s < slice_s:
         if first_s is None and at_s >= guard_s:
@@ -101,7 +101,7 @@ def test_a_block_cut_short_counts_for_neither_arm():
     assert (pair.value, pair.blocks) == (pytest.approx(math.log(0.9)), 4)
 
 
-def test_null_counts_are_nothing():
+def test_null_counts_count_as_zero():
     rows = quads([1.0] * 4)
     rows[1] |= {"events": None, "busy_ns": None}
     assert only(epoch_of(rows)).value == pytest.approx(0.0)
@@ -125,7 +125,7 @@ def test_trend_compares_the_halves():
     assert only(epoch_of(quads([1.2, 1.0, 1.0]))).trend is None
 
 
-def test_carry_over_is_seen_where_it_was_put():
+def test_injected_carry_over_is_found():
     rng = np.random.default_rng(2)
     rows, previous, time_s = [], None, 0
     for block in range(200):
@@ -147,7 +147,7 @@ def test_variance_of_mean_needs_three_blocks_and_batches_autocorrelated_ones():
     assert variance_of_mean(np.array([1.0, np.nan, 1.0, 1.0])) == 0.0
 
 
-def test_stalls_in_a_tenth_of_an_arms_slices_are_trimmed_although_they_hit_a_fifth_of_the_blocks():
+def test_stalls_in_a_tenth_of_an_arms_slices_are_trimmed():
     rows = quads([1.0] * 20)
     stalled = [row for row in rows if row["arm"] == "B"][::10]
     for row in stalled:

@@ -121,7 +121,7 @@ def test_no_effect_is_detectable_while_nothing_could_be_claimed():
 
 
 @given(values)
-def test_standard_deviation(sample):
+def test_standard_deviation_matches_numpy(sample):
     assert iv.standard_deviation(sample) == pytest.approx(np.std(sample, ddof=1), abs=1e-12)
     assert iv.standard_deviation(sample[:1]) == 0.0
 

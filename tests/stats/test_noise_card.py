@@ -44,7 +44,7 @@ def test_components_are_found():
     assert sd_restart == pytest.approx(math.sqrt(2) * 0.01, rel=0.2)
 
 
-def test_components_that_are_unknown():
+def test_components_that_cannot_be_estimated_are_none():
     def of(values, within):
         pairs = [pair(CELL, "B", epoch, value) for epoch, value in enumerate(values)]
         return components([replace(each, variance_of_mean=within) for each in pairs])
@@ -55,7 +55,7 @@ def test_components_that_are_unknown():
     assert of([0.1, math.nan], 1e-6)[0] is None
 
 
-def test_expected_half_widths_follow_the_time():
+def test_longer_runs_expect_narrower_intervals():
     card = card_of([0.0, 0.01, -0.01])
     (line,) = card.lines
     assert line.expected[30] < line.expected[10]
@@ -69,7 +69,7 @@ def test_a_time_too_short_for_six_epochs_promises_nothing():
     assert card.lines[0].expected[5] is None
 
 
-def test_a_lucky_pilot_promises_no_less_than_its_own_noise():
+def test_the_sd_between_epochs_is_at_least_the_sd_within():
     card = card_of([0.001, 0.001, 0.001], within=1e-4)
     assert card.lines[0].sd_epoch == pytest.approx(0.01)
 
@@ -79,7 +79,7 @@ def test_one_epoch_or_a_dead_arm_gives_no_line():
     assert card_of([0.01, -math.inf, 0.0]).lines == ()
 
 
-def test_what_the_parts_of_a_capture_differ_by_is_no_noise():
+def test_differences_between_replay_chunks_are_not_noise():
     card = card_of((0.0, 0.03, -0.03), within=1e-2, seconds=5.0, replay=True)
     (line,) = card.lines
     assert (line.sd_epoch, line.sd_restart, line.sd_within) == (pytest.approx(0.03), None, None)

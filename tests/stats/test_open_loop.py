@@ -19,7 +19,7 @@ def question(rate_per_s, connections):
 
 
 def ended_s(starts_s, service_s, connections):
-    """When the last of these events ends, if each takes so long and waits for one of the connections."""
+    """Return when the last event ends if each takes `service_s` on the first free connection."""
     free_s = np.zeros(connections)
     for start_s in starts_s:
         first = int(np.argmin(free_s))
@@ -28,7 +28,7 @@ def ended_s(starts_s, service_s, connections):
 
 
 def epoch(number, *, rate_per_s, service_s, connections, blocks=5, **fields):
-    """Slices as the engine reports them: the arms of a block have its arrivals; a drain may outlast the slice."""
+    """Make slices as the engine reports them: arms of a block share its arrivals, and draining may outlast a slice."""
     rng = np.random.default_rng(number)
     rows, now_s = [], 0.0
     for block in range(blocks):
@@ -66,7 +66,7 @@ def test_arms_that_keep_up_with_the_rate_are_not_distinguished_by_throughput(rat
     assert analysis.geometric_mean == {}
 
 
-def test_a_long_drain_of_an_arm_that_keeps_up_is_no_shortfall():
+def test_a_long_drain_is_not_a_shortfall():
     (comparison,) = analysed(100, {"A": 0.005, "B": 0.15}, connections=32).comparisons
     assert comparison.verdict.words == (Word.RATE_FIXED,)
 
@@ -78,7 +78,7 @@ def test_an_arm_that_falls_short_of_the_rate_is_slower():
     assert np.exp(comparison.estimate.mean) == pytest.approx(333 / 500, rel=0.03)
 
 
-def test_never_as_fast_even_when_both_fall_short():
+def test_arms_that_fall_short_alike_are_not_called_equivalent():
     (comparison,) = analysed(500, {"A": 0.012, "B": 0.012}).comparisons
     assert comparison.verdict.words == (Word.RATE_FIXED,)
 

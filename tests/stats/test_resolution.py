@@ -1,4 +1,4 @@
-"""What the doctor forecasts from a test run of a minute is what complete runs then take."""
+"""Complete runs take as long as the doctor forecasts from a one-minute test run."""
 
 import statistics
 
@@ -18,7 +18,7 @@ MEASURED_S = ideal_seconds(overhead_s=OVERHEAD_S, cells=1, bounds=(least_seconds
 
 
 def simulated_runs(rng, *, runs, epochs, noise, seconds):
-    """Whole runs from slices up: `runs` independent cells through `epochs` epochs of two equal arms."""
+    """Simulate `runs` independent cells over `epochs` epochs of two equal arms, slice by slice."""
     cells = [f"oltp_point_select/{i + 1}" for i in range(runs)]
     drawn = (
         simulate_epoch(rng, {"A": 0.0, "B": 0.0}, Conditions(noise, seconds), epoch=n, cells=cells)
@@ -41,7 +41,7 @@ def forecast(noise, *, epochs=6, seconds=3.0, seed=1):
 
 
 def taken_s(noise, half_width, *, seed=2, epochs_max=200):
-    """What complete runs of that target take, in seconds."""
+    """Return how many seconds complete runs take to reach the target."""
     rng = np.random.default_rng(seed)
     history = simulated_runs(rng, runs=RUNS, epochs=epochs_max, noise=noise, seconds=MEASURED_S)
     ends = [run_to_end(values, precision=half_width) for values in values_of(history)]
@@ -56,27 +56,27 @@ def taken_s(noise, half_width, *, seed=2, epochs_max=200):
         pytest.param(LOADED, 0.02, marks=pytest.mark.slow, id="loaded"),
     ],
 )
-def test_complete_runs_take_what_was_forecast(noise, half_width):
+def test_complete_runs_take_as_long_as_forecast(noise, half_width):
     lines = [next(each for each in r.forecast if each.half_width == half_width) for r in forecast(noise)]
     taken = statistics.median(taken_s(noise, half_width))
     assert 0.6 < statistics.median(line.seconds for line in lines) / taken < 1.7
-    # "At worst" is a limit of 90 %: of the predictions at most a few may promise less than is usual.
+    # "At worst" is a limit of 90 %: only a few forecasts may be below the median run.
     assert sum(line.at_worst_s < 0.95 * taken for line in lines) <= 0.2 * RUNS
 
 
-def test_narrower_takes_longer_and_worst_is_no_better_than_expected():
+def test_narrower_targets_take_longer_and_the_worst_case_is_no_shorter():
     for each in forecast(CLOUD):
         seconds = [line.seconds for line in each.forecast]
         assert seconds == sorted(seconds) and seconds[-1] > seconds[0]
         assert all(line.at_worst_s >= line.seconds for line in each.forecast)
 
 
-def test_too_little_forecasts_nothing():
+def test_two_epochs_are_too_few_for_a_forecast():
     history = simulated_runs(np.random.default_rng(3), runs=1, epochs=2, noise=QUIET, seconds=3.0)
     assert resolution([epoch.pairs[0] for epoch in history], overhead_s=5.0, load_s=5.0) is None
 
 
-def test_the_sentence_says_what_can_be_had_and_what_cannot():
+def test_the_sentence_says_which_precision_is_within_reach():
     quiet, loaded = forecast(QUIET)[0], forecast(LOADED)[0]
     assert numbers.resolution(quiet).startswith("This machine now resolves ±")
     assert "out of reach" in numbers.resolution(loaded)

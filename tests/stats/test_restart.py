@@ -22,7 +22,7 @@ def ramp(*events, length_ns=500_000_000):
         ((50,), None),  # half a second says nothing
     ],
 )
-def test_warm_is_a_whole_second_at_nine_tenths(events, warm_at_s):
+def test_warm_means_a_full_second_at_90_percent_of_the_rate(events, warm_at_s):
     found = warm_at_ns(ramp(*events), 100.0)
     assert (None if found is None else found / 1e9) == warm_at_s
 

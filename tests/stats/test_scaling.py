@@ -15,7 +15,7 @@ def law(threads, rate=1000.0, sigma=0.03, kappa=4e-4):
 
 
 def measured(truth=law, *, epochs=12, counts=COUNTS, noise=0.01, seed=1):
-    """Epochs that move all thread counts alike by 5 %, and each by `noise`."""
+    """Make epochs that shift all thread counts together by 5 % and each one by `noise`."""
     rng = np.random.default_rng(seed)
     level = rng.normal(0, 0.05, epochs)
     return {
@@ -42,7 +42,7 @@ def test_intervals_hold_the_truth_and_come_from_whole_epochs():
     assert held >= 15
 
 
-def test_epochs_of_several_hosts_are_not_independent():
+def test_epochs_from_several_hosts_give_no_intervals():
     rates = measured()
     found = fit_scaling(rates, host_of={epoch: f"h{epoch % 2}" for epoch in rates[1]})
     assert found.points == fit_scaling(rates).points
@@ -79,7 +79,7 @@ def test_nothing_is_reported_beyond_the_last_thread_count():
     assert (found.curve[0][0], found.curve[-1][0]) == (pytest.approx(1), pytest.approx(8))
 
 
-def test_a_cliff_is_no_scaling_law():
+def test_a_throughput_cliff_does_not_fit_the_law():
     cliff = fit_scaling(measured(lambda n: law(n) * (0.4 if n == 16 else 1.0)))
     assert cliff.fits is False
     held = [fit_scaling(measured(seed=seed, epochs=8)).fits for seed in range(40)]
@@ -98,7 +98,7 @@ def test_a_maximum_below_the_first_thread_count_is_reported_there():
     assert found.peak_threads.value == found.peak_threads.low == found.peak_threads.high == 4
 
 
-def test_three_thread_counts_or_without_a_common_epoch_are_not_fitted():
+def test_too_few_thread_counts_or_common_epochs_are_not_fitted():
     assert fit_scaling(measured(counts=(1, 4, 16))) is None
     assert fit_scaling({}) is None
     apart = {n: {epoch: 1.0} for epoch, n in enumerate((1, 2, 4, 8))}

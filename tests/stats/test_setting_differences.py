@@ -44,12 +44,12 @@ def found(changed, contender="mysql:8.0", base=BASE, **options):
         ("gtid_mode", "ON"),
     ],
 )
-def test_the_configuration_trap(variable, value):
+def test_undeclared_differences_are_reported(variable, value):
     assert found({variable: value}) == {variable: (BASE[variable], value)}
 
 
 @pytest.mark.parametrize("variable", ["log_bin", "innodb_doublewrite", "sync_binlog", "innodb_flush_method"])
-def test_durability_is_a_factor_between_versions_too(variable):
+def test_durability_differences_between_versions_count_unless_stock(variable):
     assert variable in found({"version": "5.7.22", variable: "other"})
     assert found({"version": "5.7.22", variable: "other"}, profile=Profile.STOCK) == {}
 
@@ -61,14 +61,14 @@ def test_names_of_an_instance_are_not_settings():
     assert found({"log_error": "stderr"}, base=BASE | {"log_error": "/a/error.log"}) != {}
 
 
-def test_what_only_versions_explain():
+def test_changed_defaults_are_attributed_to_the_version():
     study, arm = question("mysql:5.7")
     origins = {each.variable: each.origin for each in differences(BASE, OLD, study, arm)}
     assert origins == {"query_cache_type": DifferenceOrigin.VERSION, "innodb_flush_neighbors": DifferenceOrigin.VERSION}
     assert found({"innodb_flush_neighbors": "0"}, base=OLD) == {"innodb_flush_neighbors": ("1", "0")}
 
 
-def test_what_was_asked_for():
+def test_differences_that_were_asked_for_are_declared():
     changed = {"innodb_flush_method": "fsync"}
     assert found(changed, "mysql:8.0,innodb_flush_method=fsync") == {}
     for spelling in ("skip-log-bin", "disable_log_bin", "loose-skip-log-bin", "loose_log_bin=0"):
@@ -81,7 +81,7 @@ def test_what_was_asked_for():
     assert set(found(latin)) == set(latin)
 
 
-def test_redo_of_one_size_in_other_files_is_no_difference():
+def test_redo_logs_of_equal_total_size_do_not_differ():
     mysql = BASE | {"innodb_log_file_size": "134217728", "innodb_log_files_in_group": "2"}
     mariadb = {"version": "10.11.19", "innodb_log_file_size": "268435456"}
     study, arm = question("mariadb:10.11")
@@ -93,14 +93,14 @@ def test_redo_of_one_size_in_other_files_is_no_difference():
     assert "innodb_redo_log_capacity" not in undeclared(differences(mysql, capacity, study, arm))
 
 
-def test_the_format_of_a_log_that_is_off_is_no_difference():
+def test_binlog_settings_do_not_differ_while_the_binlog_is_off():
     off = BASE | {"log_bin": "OFF", "binlog_format": "ROW"}
     assert found({"binlog_format": "MIXED", "sync_binlog": "0"}, base=off) == {}
     on = BASE | {"binlog_format": "ROW"}
     assert set(found({"binlog_format": "MIXED"}, base=on)) == {"binlog_format"}
 
 
-def test_the_cache_follows_the_engine_that_the_data_names():
+def test_cache_sizes_follow_the_declared_storage_engine():
     changed = {"innodb_buffer_pool_size": "67108864", "key_buffer_size": "134217728"}
     base = BASE | {"key_buffer_size": "8388608"}
     assert found(changed, base=base, data=Data(engine="myisam")) == {}
@@ -108,7 +108,7 @@ def test_the_cache_follows_the_engine_that_the_data_names():
     assert found({"key_buffer_size": "134217728"}, "mysql:8.0,innodb_buffer_pool_size=128M", base=base) == {}
 
 
-def test_the_file_format_follows_the_rows_that_the_data_names():
+def test_the_file_format_follows_the_declared_row_format():
     changed, base = {"innodb_file_format": "Barracuda"}, BASE | {"innodb_file_format": "Antelope"}
     assert found(changed, base=base, data=Data(table_options="ROW_FORMAT=DYNAMIC")) == {}
     assert set(found(changed, base=base)) == set(changed)
@@ -124,8 +124,8 @@ def test_the_file_format_follows_the_rows_that_the_data_names():
         ("table_open_cache=500", {"innodb_open_files": "500", "table_definition_cache": "650"}),
     ],
 )
-def test_what_a_server_works_out_from_a_declared_setting_follows_from_it(option, derived):
-    """As MySQL 8.0.15 answers."""
+def test_values_derived_from_a_declared_setting_are_declared(option, derived):
+    """The derived values are those that MySQL 8.0.15 reports."""
     name, value = option.split("=")
     base = BASE | dict.fromkeys(derived, "1")
     assert found({name: value} | derived, f"mysql:8.0,{option}", base=base) == {}
@@ -152,11 +152,11 @@ def test_a_charset_named_for_the_data_overrules_the_servers_own():
     assert undeclared(differences(BASE, changed, study, arm)) == {}
 
 
-def test_the_same_switch_written_two_ways():
+def test_different_spellings_of_on_do_not_differ():
     assert found({"log_bin": "1", "innodb_doublewrite": "on"}) == {}
 
 
-def test_a_variable_that_one_lacks():
+def test_a_variable_missing_on_one_arm_is_shown_as_absent():
     study, arm = question()
     less = {name: value for name, value in BASE.items() if name != "log_bin"}
     assert undeclared(differences(BASE, less, study, arm)) == {"log_bin": ("ON", "(absent)")}
@@ -166,7 +166,7 @@ OLDER = BASE | {"version": "10.11.19-MariaDB", "tx_isolation": "REPEATABLE-READ"
 NEWER = BASE | {"version": "8.4.6", "transaction_isolation": "READ-COMMITTED"}
 
 
-def test_one_setting_under_two_names():
+def test_renamed_variables_are_compared_as_one_setting():
     assert (
         found({"tx_isolation": "READ-COMMITTED"}, "mariadb:10.11,transaction_isolation=READ-COMMITTED", base=OLDER)
         == {}
@@ -189,7 +189,7 @@ def test_undeclared_come_first_and_the_flag_names_them():
     assert settings_flag({name: ("1", "2") for name in "abcdef"}).text.endswith("(a, b, c, d …).")
 
 
-def test_what_moves_by_itself_is_not_a_change_of_settings():
+def test_variables_that_change_by_themselves_are_not_setting_changes():
     moved = {"timestamp": "2.5", "gtid_executed": "x:1-9", "innodb_thread_sleep_delay": "9", "general_log_file": "/b"}
     after = BASE | moved | {"sync_binlog": "0", "validate_password_length": "8"}
     assert changes(BASE | {"innodb_thread_sleep_delay": "10000"}, after) == {

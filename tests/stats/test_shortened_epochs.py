@@ -14,8 +14,8 @@ RUNS = 1500
 
 
 @pytest.mark.parametrize("lengths", [(1.0,), (1.0, 0.4), (1.0, 1.0, 1.0, 0.4), (1.0, 0.8, 0.6, 0.5, 0.4)])
-def test_the_rule_misses_the_truth_as_seldom_with_shortened_epochs(lengths):
-    """All noise within epochs, the worst case: variance is that of a whole epoch over the length."""
+def test_shortened_epochs_keep_the_coverage(lengths):
+    """The worst case: all noise is within epochs, so the variance is a whole epoch's divided by the length."""
     rng = np.random.default_rng(5)
     missed = 0
     for _ in range(RUNS):

@@ -73,7 +73,7 @@ def test_trend_is_flagged_when_large_and_certain():
     )
 
 
-def test_build_effect():
+def test_a_difference_between_builds_is_flagged_after_correction():
     rng = np.random.default_rng(1)
     same = rng.normal(0, 0.01, 10)
     apart = same + np.tile([0.0, 0.1], 5)
@@ -86,7 +86,7 @@ def test_build_effect():
     assert [flag is not None for flag in flags] == [False, False, True]  # 0.03 does not survive Holm
 
 
-def test_the_build_test_gives_up_the_hosts_means():
+def test_the_build_test_loses_a_degree_of_freedom_per_host():
     rng, by = np.random.default_rng(8), [f"h{e // 2}" for e in range(8)]
 
     def p_of(values, measured_by):
@@ -97,12 +97,12 @@ def test_the_build_test_gives_up_the_hosts_means():
         ]
         return diagnostics.build_effect(found)
 
-    # One in twenty of equal builds is below 5 %: more than 52 of 800 has a chance of 3 %. With 6 degrees it is 150.
+    # Equal builds give p < 0.05 once in twenty; more than 52 of 800 has a chance of 3 %. With 6 degrees it is 150.
     assert sum(p_of(row, by) < 0.05 for row in rng.normal(0, 0.01, (800, 8)).tolist()) <= 52
     assert p_of(rng.normal(0, 0.01, 8).tolist(), [f"h{e}" for e in range(8)]) is None
 
 
-def test_the_second_ratio_of_hosts_disagrees_by_the_means_that_are_printed():
+def test_disagree_compares_the_host_weighted_means():
     by = ["h0"] * 36 + ["h1"] * 2 + ["h2"] * 2
     values = [0.001 * (-1) ** e for e in range(40)]
     stalls = [0.0] * 36 + [0.003] * 4  # on the hosts with few epochs, which count for more than a tenth together
@@ -113,7 +113,7 @@ def test_the_second_ratio_of_hosts_disagrees_by_the_means_that_are_printed():
     assert disagree(values, trimmed, by)
 
 
-def test_outlier():
+def test_an_outlier_epoch_is_named():
     rng = np.random.default_rng(2)
     values = rng.normal(0, 0.01, 12)
     values[4] = 0.5
@@ -136,7 +136,7 @@ def test_no_epochs_no_flags():
 
 
 def warm_up(*, seconds, ratio=lambda at_s: 1.0, level=lambda at_s: 1.0, noise=0.01, seed=1):
-    """Slices of 20 ms in blocks ABBA, with so much of a ratio and a level at each time."""
+    """Make 20 ms slices in ABBA blocks; `ratio` and `level` are functions of time."""
     rng = np.random.default_rng(seed)
     found = []
     for index in range(int(seconds / 0.02)):
@@ -159,8 +159,8 @@ def test_a_warm_up_ends_early_when_the_arms_have_stopped_moving_apart():
     assert 4 < ends_at_s(ratio=lambda at_s: min(1.0, 0.9 + 0.05 * at_s)) < 5
 
 
-def test_a_warm_up_beside_noise_takes_its_time():
-    """5.7 against 8.0 moved by 10 % within three seconds of a noisy machine: what cannot be seen may be there."""
+def test_a_noisy_warm_up_lasts_as_long_as_planned():
+    """Noise can hide a change: 5.7 against 8.0 once moved by 10 % within three seconds on a noisy machine."""
     assert {round(ends_at_s(noise=0.1, seed=seed)) for seed in range(10)} == {5}
 
 
@@ -178,7 +178,7 @@ def test_a_longer_warm_up_outlasts_a_slow_change():
     assert ends_at_s(15, ratio=slow) > 15
 
 
-def test_a_warm_up_without_a_comparison_ends_in_time():
+def test_a_warm_up_without_events_ends_after_the_planned_time():
     nothing = [each | {"events": 0} for each in warm_up(seconds=6.0)]
     assert not is_warm([], planned_s=5)
     assert not is_warm(nothing[:200], planned_s=5)
@@ -195,7 +195,7 @@ def test_a_warm_up_goes_on_where_a_ratio_rises_and_falls_again():
 
 
 @pytest.mark.parametrize(("replay", "raised"), [(False, {"stalls", "the ratio changes"}), (True, set())])
-def test_parts_of_a_capture_that_differ_are_no_bursts_and_no_drift(replay, raised):
+def test_replay_chunks_that_differ_raise_no_stall_or_trend_flag(replay, raised):
     study = simulated_study(precision=0.01, budget_s=600.0)
     plan = plan_study(study, overhead_s=10, load_s=20)
     (cell,) = plan.cells

@@ -32,7 +32,7 @@ def test_slow_noise_wants_short_slices():
     assert len(known) >= 3 and known == sorted(known)
 
 
-def test_a_pilot_looks_no_closer_than_events_allow():
+def test_pilot_slices_hold_20_events_within_5_to_100_ms():
     assert pilot_slice_ns(pilot(Noise(), seconds=2.0)) == 5 * MS
     # 20 of arm B's, 1,850 and 370 a second.
     assert pilot_slice_ns(pilot(Noise(), seconds=2.0, rate_per_s=2500.0)) == pytest.approx(10.8 * MS, rel=0.1)
@@ -79,7 +79,7 @@ def test_few_events_want_long_slices():
 
 
 @pytest.mark.parametrize(("rate_per_s", "shortest"), [(490, 50), (415, 100)])
-def test_a_pilot_somewhat_slower_than_its_warm_up_keeps_its_length(rate_per_s, shortest):
+def test_a_length_slightly_short_of_20_events_is_allowed(rate_per_s, shortest):
     # Arm B needs 55 ms and 65 ms for 20 completions.
     curve = choose(pilot(Noise(slice_sd=0.01), rate_per_s=rate_per_s)).curve
     assert next(point.slice_ns for point in curve if point.allowed) == shortest * MS
@@ -97,7 +97,7 @@ def test_long_latencies_forbid_short_slices():
 
 
 @pytest.mark.parametrize("ceiling", [2000, 100, 50])
-def test_bounds_are_kept(ceiling):
+def test_the_chosen_length_respects_the_ceiling(ceiling):
     # Noise from slice to slice and a long time between two of them: without a ceiling 200 ms or more are chosen.
     slow = pilot(Noise(wander_sd=0.0, slice_sd=0.05), seconds=20).sort("start_ns")
     slow = slow.with_columns(start_ns=np.arange(len(slow)) * 500 * MS)

@@ -55,14 +55,14 @@ def one(draw, n, **options):
     return decide(history({(CELL, "B"): draw}, n), study, plan, **options)
 
 
-def test_precise_from_six_epochs_on_and_not_before():
+def test_precise_needs_six_epochs():
     assert one(alternating(0.001), 5).stop is Stop.RUNNING
     decision = one(alternating(0.001), 6)
     assert (decision.stop, decision.settled) == (Stop.PRECISE, {(CELL, "B")})
     assert decision.more_s == 0.0
 
 
-def test_a_clear_difference_is_measured_until_a_tenth_of_it_is_known():
+def test_a_clear_difference_is_measured_to_within_a_tenth():
     assert one(alternating(0.001, around=-0.1), 5).stop is Stop.RUNNING
     assert one(alternating(0.2, around=-0.7), 8).stop is Stop.RUNNING
     left = iv.epochs_needed(iv.standard_deviation([alternating(0.2)(e) for e in range(8)]), 0.07) - 8
@@ -77,7 +77,7 @@ def gate_of(study):
     return study.model_copy(update={"question": gate_question()})
 
 
-def test_a_gate_is_decisive_from_five_epochs_on_and_not_before():
+def test_a_gate_needs_five_epochs_to_be_decisive():
     for n, stop in ((4, Stop.RUNNING), (5, Stop.DECISIVE)):
         study = gate_of(simulated_study(precision=0.0001))
         plan = plan_study(study, overhead_s=10, load_s=20)
@@ -85,7 +85,7 @@ def test_a_gate_is_decisive_from_five_epochs_on_and_not_before():
         assert found.stop is stop
 
 
-def test_a_replay_goes_on_to_six_epochs_which_the_verdicts_on_its_queries_take():
+def test_a_replay_gate_needs_six_epochs_to_be_decisive():
     study = gate_of(simulated_study(precision=0.01, budget_s=600.0))
     plan = plan_study(study, overhead_s=10, load_s=20)
     plan = plan.model_copy(update={"cells": tuple(c.model_copy(update={"fixed_work": True}) for c in plan.cells)})
@@ -94,7 +94,7 @@ def test_a_replay_goes_on_to_six_epochs_which_the_verdicts_on_its_queries_take()
         assert decide(values, study, plan, elapsed_s=100).stop is stop
 
 
-def test_arms_between_two_others_go_on_to_six_epochs_which_the_findings_on_settings_take():
+def test_a_gate_with_arms_measured_together_needs_six_epochs():
     study = gate_of(simulated_study(precision=0.01, budget_s=600.0))
     study = study.model_copy(update={"design": Design(factors=(), levels={}, together=True)})
     plan = plan_study(study, overhead_s=10, load_s=20)
@@ -104,13 +104,13 @@ def test_arms_between_two_others_go_on_to_six_epochs_which_the_findings_on_setti
 
 
 @given(st.lists(st.floats(-1, 1), max_size=4))
-def test_never_a_stop_below_five_epochs(values):
+def test_a_run_never_stops_before_five_epochs(values):
     assert stop_state(values, precision=1.0, family=1) is Stop.RUNNING
 
 
 @given(st.lists(st.floats(-0.1, 0.1), min_size=5, max_size=30), st.integers(1, 30), st.booleans())
 @settings(max_examples=200)
-def test_a_stop_is_what_its_interval_says(values, family, gate):
+def test_the_stop_reason_matches_the_interval(values, family, gate):
     n, mean, sd = len(values), math.fsum(values) / len(values), iv.standard_deviation(values)
     question = gate_question() if gate else Question()
     stop = stop_state(values, precision=0.01, family=family, question=question)
@@ -123,7 +123,7 @@ def test_a_stop_is_what_its_interval_says(values, family, gate):
         assert n < 6 or iv.precision_half_width(sd, n) > wanted
 
 
-def test_decisive_pays_for_the_family():
+def test_decisive_is_corrected_for_the_family_size():
     values, question = [-0.04 + 0.004 * (-1) ** e for e in range(6)], gate_question()
     assert stop_state(values, precision=0.001, family=1, question=question) is Stop.DECISIVE
     assert stop_state(values, precision=0.001, family=50, question=question) is Stop.RUNNING
@@ -134,7 +134,7 @@ def test_budget_ends_before_the_epoch_that_would_not_fit():
     assert one(alternating(0.05), 10, elapsed_s=585).stop is Stop.BUDGET
 
 
-def test_a_twentieth_of_grace_to_complete_six_epochs():
+def test_the_budget_has_5_percent_grace_to_complete_six_epochs():
     epoch_time = EpochTime(overhead_s=30, wall_per_planned=1e-9)
     assert one(alternating(0.05), 5, elapsed_s=595, epoch_time=epoch_time).stop is Stop.RUNNING
     assert one(alternating(0.05), 6, elapsed_s=595, epoch_time=epoch_time).stop is Stop.BUDGET
@@ -161,13 +161,13 @@ def test_abort_keeps_what_had_finished():
     assert one(alternating(0.001), 7, aborted=True).stop is Stop.PRECISE
 
 
-def test_nothing_yet_and_no_number_mean_going_on():
+def test_a_run_continues_without_epochs_or_with_nonfinite_values():
     assert one(alternating(0.1), 0).stop is Stop.RUNNING
     assert one(lambda epoch: math.nan, 8).stop is Stop.RUNNING
     assert one(lambda epoch: -math.inf, 8).stop is Stop.RUNNING
 
 
-def test_cells_finish_apart_and_the_eta_is_of_the_slowest():
+def test_cells_settle_independently_and_the_slowest_sets_the_eta():
     study = simulated_study(cells=(1, 4), precision=0.01)
     plan = plan_study(study, overhead_s=10, load_s=20)
     quick, slow = "oltp_point_select/1", "oltp_point_select/4"
@@ -179,7 +179,7 @@ def test_cells_finish_apart_and_the_eta_is_of_the_slowest():
     assert decision.more_s == pytest.approx(min(left * (10 + plan.seconds_per_cell), 350))
 
 
-def test_all_contenders_of_a_cell_must_be_ready_but_never_the_control():
+def test_a_run_waits_for_all_contenders_but_not_the_control():
     study = simulated_study(arms=("A", "B", "C", "A'"), precision=0.01)
     plan = plan_study(study, overhead_s=10, load_s=0)
     assert (control_name(study), contenders(study), family_size(study, 3)) == ("A'", ("B", "C"), 6)

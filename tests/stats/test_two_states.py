@@ -21,7 +21,7 @@ def two_states(epochs):
 
 
 def epochs(rate, *, seconds=0.5, count=40, noise=0.05, seed=1, baseline=6000.0):
-    """Slices of A and B in turn, B at `rate(epoch, index)`."""
+    """Make epochs that alternate slices of A and B, with B at `rate(epoch, index)`."""
     rng = np.random.default_rng(seed)
     found = []
     for epoch in range(3):
@@ -50,14 +50,14 @@ def test_two_states_are_found():
     assert "the slower for 40% of the time" in found.text
 
 
-def test_the_parts_of_a_capture_are_no_states():
+def test_replay_chunks_do_not_raise_two_states():
     run = reduced(epochs(lambda _, index: 4000.0 if index < 15 else 6000.0), simulated_study())
     of_script, of_capture = cell(), cell().model_copy(update={"script": "shop.capture", "fixed_work": True})
     flags = [_states_flags(run, SimpleNamespace(cells=(each,))) for each in (of_script, of_capture)]
     assert [*map(len, flags)] == [1, 0]
 
 
-def test_hosts_that_are_not_equally_fast_are_no_states():
+def test_hosts_of_unequal_speed_are_not_two_states():
     def two_hosts(states):
         fast = epochs(lambda _, index: 4000.0 if states and index % 20 < 8 else 6000.0)
         slow = epochs(lambda _, index: 2000.0 if states and index % 20 < 8 else 3000.0, baseline=3000.0, seed=2)
@@ -72,12 +72,12 @@ def test_a_start_that_stays_slow_is_a_state_too():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_noise_drift_and_rare_stalls_are_no_states(seed):
+def test_noise_drift_and_rare_stalls_are_not_two_states(seed):
     assert two_states(epochs(lambda *_: 6000.0, noise=0.2, seed=seed)) == {}
     assert two_states(epochs(lambda _, index: 6000.0 - 50 * index, seed=seed)) == {}
     assert two_states(epochs(lambda _, index: 600.0 if index == 5 else 6000.0, seed=seed)) == {}
 
 
-def test_little_is_not_judged():
+def test_two_states_need_enough_slices():
     assert two_states([]) == {}
     assert two_states(epochs(lambda _, index: 4000.0 if index % 2 else 6000.0, count=5)) == {}

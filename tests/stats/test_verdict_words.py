@@ -35,19 +35,19 @@ def case(low, high, *, n=8, stop=Stop.PRECISE, claim=True, **options):
         (0.001, 0.02, False, (Word.INCONCLUSIVE,)),
     ],
 )
-def test_words(low, high, claim, words):
+def test_the_interval_and_the_claim_decide_the_words(low, high, claim, words):
     said = verdict(case(low, high, claim=claim))
     assert said.words == words
     assert (said.at_least is None) == (Word.FASTER not in words and Word.SLOWER not in words)
 
 
-def test_a_claim_gives_the_end_nearer_to_nothing():
+def test_a_claim_states_the_bound_nearer_zero():
     assert verdict(case(-0.06, -0.05)).at_least == -0.05
     assert verdict(case(0.05, 0.06)).at_least == 0.05
 
 
 @pytest.mark.parametrize(("n", "stop"), [(4, stop) for stop in Stop])
-def test_never_a_verdict_from_too_few_epochs(n, stop):
+def test_too_few_epochs_give_no_verdict(n, stop):
     said = verdict(case(-0.001, 0.001, n=n, stop=stop))
     assert said.words == (Word.INCONCLUSIVE,) and said.at_least is None
     assert "at least 6" in said.sentence
@@ -67,12 +67,12 @@ def test_never_a_verdict_from_too_few_epochs(n, stop):
         (Stop.RUNNING, 0.0, False, False),
     ],
 )
-def test_what_a_claim_rests_on(stop, p_adjusted, anytime, claim):
+def test_stop_reason_and_epochs_decide_which_test_a_claim_needs(stop, p_adjusted, anytime, claim):
     assert may_claim(n=8, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime) is claim
     assert may_claim(n=5, stop=stop, p_adjusted=p_adjusted, anytime_claim=anytime) is anytime
 
 
-def test_sentences():
+def test_verdict_sentences_give_ratio_interval_and_restarts():
     assert verdict(case(-0.0988, -0.0900)).sentence == (
         "mysql:8.0 is slower than mysql:5.7: ratio 0.910 (0.905 to 0.914) over 8 restarts, so by at least 8.6%."
     )
@@ -90,7 +90,7 @@ def test_inconclusive_says_what_it_would_take():
 
 
 @pytest.mark.parametrize(("n", "more_epochs", "more_s"), [(8, 702, 13_500.0), (8, 8931, 187_000.0), (2, 4, 60.0)])
-def test_nothing_is_said_of_a_precision_that_was_not_asked_for(n, more_epochs, more_s):
+def test_no_precision_is_mentioned_without_a_target(n, more_epochs, more_s):
     open_case = case(-0.02, 0.5, n=n, stop=Stop.BUDGET, has_target=False, more_epochs=more_epochs, more_s=more_s)
     assert "±1%" not in verdict(open_case).sentence
 
@@ -108,18 +108,18 @@ def test_a_claim_never_seems_to_touch_1():
     assert " to 0.9999)" in verdict(case(-0.13, -0.0002)).sentence
 
 
-def test_budget_short_of_the_target_is_said():
+def test_a_missed_target_precision_is_mentioned():
     assert "short of the target ±1%" in verdict(case(0.05, 0.09, stop=Stop.BUDGET)).sentence
     assert "short of" not in verdict(case(0.05, 0.06, stop=Stop.BUDGET)).sentence
     assert "short of" not in verdict(case(0.05, 0.09, stop=Stop.BUDGET, has_target=False)).sentence
 
 
-def test_control_claims_nothing_in_words():
+def test_the_control_sentence_compares_the_baseline_with_itself():
     sentence = verdict(case(-0.005, 0.006, is_control=True)).sentence
     assert sentence.startswith("Control: mysql:5.7 against itself")
 
 
-def test_nothing_done():
+def test_an_arm_that_completed_nothing_gets_no_verdict():
     said = verdict(case(0.05, 0.06, obstacle=Obstacle.NOTHING_DONE, why="mysql:8.0 completed nothing in epoch 3."))
     assert said.words == (Word.INCONCLUSIVE,)
     assert said.sentence == "No verdict: mysql:8.0 completed nothing in epoch 3."
@@ -146,14 +146,14 @@ def test_printed_interval_contains_the_true_one(mean, half):
     assert low <= ratio <= high
 
 
-def test_no_interval_yet():
+def test_a_ratio_without_an_interval_says_so():
     assert ratio_text(0.0, None, None) == "1.00 (no interval yet)"
 
 
 @pytest.mark.parametrize(
     ("half", "digits"), [(0.03, 2), (0.0098, 3), (0.0012, 3), (0.3, 1), (2.0, 0), (0.0, 5), (math.inf, 3)]
 )
-def test_decimals(half, digits):
+def test_decimals_follow_the_half_width(half, digits):
     assert decimals_for(half) == digits
 
 

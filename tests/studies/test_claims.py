@@ -18,7 +18,7 @@ threads: [1, 16]
 """
 
 
-def test_claims_find_the_pairs_they_speak_of(tmp_path):
+def test_claims_are_matched_to_their_pairs_and_cells(tmp_path):
     text = STUDY + (
         "published:\n  source: somebody\n  claims:\n"
         "    - {says: ahead, ratio: 1.1..1.2, threads: 16,\n"

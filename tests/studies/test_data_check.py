@@ -82,7 +82,7 @@ def test_arms_whose_rows_are_meant_to_differ_are_not_compared(tmp_path):
 
 
 class Server:
-    """Has one table, `shop.t`, whose columns are given as (name, type); its rows are nothing but their columns."""
+    """Has one table, `shop.t`, with the given columns (name, type)."""
 
     ours = True
     name = "A"
@@ -97,7 +97,7 @@ class Server:
         return [(3,)] if sql.startswith("SELECT COUNT(*) FROM") else [(3, len(sql))]
 
 
-def test_a_type_that_one_server_alone_can_compare_is_no_difference(tmp_path):
+def test_columns_that_only_one_server_can_compare_are_ignored(tmp_path):
     """JSON is text on MariaDB and a separate type on MySQL."""
     arms = arms_of(tmp_path, "{engine: [innodb, myisam, aria]}")
     mysql, mariadb = (
@@ -116,7 +116,7 @@ def test_a_type_that_one_server_alone_can_compare_is_no_difference(tmp_path):
     assert mysql["shop.t"]["rows"].columns == ("a",)
 
 
-def test_a_table_without_a_column_to_compare_is_there(tmp_path):
+def test_a_table_without_comparable_columns_is_not_missing(tmp_path):
     mysql, mariadb = (ask_tables(Server(("j", kind)), ["shop"]) for kind in ("json", "longtext"))
     assert mysql == {"shop.t": {}}
     arms = arms_of(tmp_path, "{engine: [innodb, myisam]}")
@@ -145,7 +145,7 @@ def asked(checksum, columns=("id",)):
     return {"sbtest.sbtest1": {"rows": Answer(sql="SELECT 1", answer=f"10 rows, checksum {checksum}", columns=columns)}}
 
 
-def test_a_resumed_run_is_refused_other_rows_than_those_of_its_epochs(run):
+def test_a_resumed_run_refuses_rows_that_differ_from_its_epochs(run):
     write_answers(run, {"A": asked("0f"), "B": asked("0f")}, "rows/0.json")
     write_answers(run, {"A": asked("1f"), "B": asked("1f")}, "rows/0.json")  # nothing was measured
     finish_an_epoch(run)
@@ -160,7 +160,7 @@ def test_a_resumed_run_is_refused_other_rows_than_those_of_its_epochs(run):
     write_answers(run, {"A": asked("2f"), "B": asked("2f")}, "rows/1.json")  # another build
 
 
-def test_rows_that_differed_between_arms_do_not_follow_from_the_seed_and_may_be_others(run):
+def test_rows_that_differed_between_arms_may_change_on_resume(run):
     write_answers(run, {"A": asked("1f"), "B": asked("2f")}, "rows/0.json")
     finish_an_epoch(run)
     write_answers(run, {"A": asked("3f"), "B": asked("4f")}, "rows/0.json")
@@ -181,7 +181,7 @@ def test_restored_servers_are_compared_until_an_epoch_is_valid(run, before, comp
 @pytest.mark.parametrize(
     ("valid", "moment"), [((True, True), "first epoch"), ((False, True), "epoch 1"), ((False, False), "first epoch")]
 )
-def test_the_report_has_the_rows_of_the_first_valid_epoch_that_was_asked(run, valid, moment):
+def test_the_report_prefers_the_rows_of_the_first_valid_epoch(run, valid, moment):
     write_answers(run, {"A": asked("0f")}, "rows/0.json")
     outcomes = []
     for number, each in enumerate(valid):
@@ -205,8 +205,8 @@ OLD_AND_NEW = [
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", ["mysql:8.0.15", "mariadb:10.11", *OLD_AND_NEW])
-def test_of_a_large_table_as_many_rows_are_read_however_far_apart_its_keys_are(name):
-    """Keys are squares: from one to the next it is up to 400,000."""
+def test_the_sample_of_a_large_table_does_not_shrink_with_gaps_between_keys(name):
+    """Keys are square numbers, with gaps of up to 400,000."""
     count = 200_001
     keys = [number * number for number in range(count)]
     starts = [(keys[-1] - 999) * place // 19 for place in range(20)]
@@ -230,7 +230,7 @@ def test_of_a_large_table_as_many_rows_are_read_however_far_apart_its_keys_are(n
 
 
 @pytest.mark.server
-def test_a_injected_difference_ends_the_run_before_anything_is_measured(shell, monkeypatch):
+def test_an_injected_difference_ends_the_run_before_anything_is_measured(shell, monkeypatch):
     (shell.folder / "my.yaml").write_text(STUDY)
     monkeypatch.setenv("XDG_CACHE_HOME", str(shell.cache))
     study = make_study(read_study(shell.folder / "my.yaml"), seed=4)

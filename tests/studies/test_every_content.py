@@ -27,7 +27,7 @@ def engine():
 
 
 def load(server, engine, charset, content):
-    """What the tables answer, for one content stored in one character set."""
+    """Load one content in one character set; returns the answers of its tables and a sample text."""
     server.query(f"CREATE DATABASE held CHARACTER SET {charset}")
     spoken = client_charset(charset)
     spoken = spoken if spoken in ("utf8", "latin1") else "utf8mb4"

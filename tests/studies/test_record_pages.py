@@ -139,7 +139,7 @@ def test_a_page_without_its_data_files_fails_the_check(record):
     assert main(["check"], record) == 1
 
 
-def test_what_explains_a_difference_is_written_by_hand(record, run):
+def test_a_handwritten_note_is_included_and_kept(record, run):
     (record / "charsets/note.md").write_text("A narrower *row*.\n")
     assert main(["check"], record) == 1
     assert main(["write"], record) == 0
@@ -161,7 +161,7 @@ def test_the_causes_that_a_run_found_are_the_first_note(record, tmp_path):
     assert "## What explains it\n\n- " in page and "Row access can explain all of it" in page
 
 
-def test_the_data_files_are_small_and_a_report_can_be_made_of_them(record, run, inside):
+def test_the_data_files_are_small_and_enough_for_a_report(record, run, inside):
     files = [file for file in (record / "charsets").iterdir() if file.suffix == ".json"]
     assert sum(file.stat().st_size for file in files) < 60_000
     own, whole = (inside("report", str(at), "--format", "csv").out for at in (record / "charsets", run.path))

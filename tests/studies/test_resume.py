@@ -1,4 +1,4 @@
-"""A run whose whole process group is killed goes on where it was."""
+"""A run whose whole process group is killed resumes where it stopped."""
 
 import os
 import signal
@@ -71,7 +71,7 @@ def alive(process):
 
 
 def servers_of(process):
-    """Servers and engines that a command has started, and what watches over them."""
+    """Return the running children of a command: servers, engines and their watchdogs."""
     children = psutil.Process(process.pid).children(recursive=True)
     return [each for each in children if alive(each)]
 
@@ -81,7 +81,7 @@ def contents(path):
 
 
 def what_is_fixed(plan):
-    """A plan without its slices, which a run makes longer where it finds them to disturb each other."""
+    """Return a plan without its slice lengths, which a run increases if slices disturb each other."""
     return {**plan, "cells": [{**cell, "slices": None} for cell in plan["cells"]]}
 
 
@@ -90,7 +90,7 @@ def slice_lengths_ns(plan):
 
 
 @pytest.mark.server
-def test_a_killed_run_goes_on_and_measures_nothing_twice(shell, capsys):
+def test_a_killed_run_resumes_and_measures_nothing_twice(shell, capsys):
     (shell.folder / "my.yaml").write_text(STUDY)
     process = start_in_a_group(shell, "run", "my.yaml", "--seed", "3", "--quiet", "--no-verdict")
     try:
@@ -139,7 +139,7 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell, capsys):
 
 
 @pytest.mark.server
-def test_another_study_is_refused_and_a_run_that_is_being_written_too(shell, inside):
+def test_resume_refuses_another_study_and_a_run_in_use(shell, inside):
     (shell.folder / "my.yaml").write_text(STUDY)
     begun = RunDirectory.create(shell.folder / "runs", make_study(read_study(shell.folder / "my.yaml"), seed=3))
     (shell.folder / "other.yaml").write_text(STUDY.replace("threads: [1]", "threads: [3]"))
@@ -153,7 +153,7 @@ def test_another_study_is_refused_and_a_run_that_is_being_written_too(shell, ins
     assert shell.runs == [begun.path]
 
 
-def test_what_cannot_be_resumed(shell, inside):
+def test_an_unknown_run_or_no_study_is_refused(shell, inside):
     ran = inside("run", "--resume", "no-such-run")
     assert (ran.code, "no-such-run" in ran.complaint) == (2, True)
     ran = inside("run")
@@ -178,7 +178,7 @@ def test_only_the_budget_can_be_changed(tmp_path, monkeypatch, capsys, flags, na
     assert named in capsys.readouterr().err
 
 
-def test_what_the_run_has_already_may_be_said_again(tmp_path, monkeypatch):
+def test_flags_that_repeat_the_runs_own_values_are_accepted(tmp_path, monkeypatch):
     went_on = []
     monkeypatch.setattr(run_command, "run_and_report", lambda asked, _options: went_on.append(asked) or 0)
     monkeypatch.setattr(run_command, "require_disk", lambda _seen, **_: None)
@@ -187,7 +187,7 @@ def test_what_the_run_has_already_may_be_said_again(tmp_path, monkeypatch):
     assert went_on == [study()]
 
 
-def test_a_resumed_run_needs_its_disk_too(tmp_path, monkeypatch, capsys):
+def test_a_resumed_run_checks_the_disk_space(tmp_path, monkeypatch, capsys):
     def full(seen, **_):
         assert seen.study == study()
         raise HostError("disk: it is full.")
@@ -227,7 +227,7 @@ def test_another_build_or_other_options_are_refused(tmp_path):
     for other in (setups("b", back_log="80", port="1"), setups("a", back_log="90", port="1")):
         with pytest.raises(ResultsError, match="arm A was measured with another version, binary or options"):
             check_setups(run, setup_digests(other))
-    # Over a cluster what a machine decides does not count.
+    # In a cluster, settings that depend on the machine are left out.
     assert setup_digests(setups("a", port="1")) != setup_digests(setups("a", port="2"))
     assert setup_digests(setups("a", port="1"), leave_out={"port"}) == setup_digests(setups("a"))
 
@@ -277,7 +277,7 @@ def test_another_script_capture_or_dump_is_refused_once_epochs_are_finished(tmp_
     check_sources(run, asked)
 
 
-def test_a_run_that_was_begun_without_digests_goes_on_and_keeps_them(tmp_path):
+def test_a_run_started_without_digests_records_them_on_resume(tmp_path):
     script = tmp_path / "own.lua"
     script.write_text("as it was")
     asked = study().model_copy(update={"workloads": (Workload(script=str(script)),)})
@@ -289,7 +289,7 @@ def test_a_run_that_was_begun_without_digests_goes_on_and_keeps_them(tmp_path):
         check_sources(run, asked)
 
 
-def test_another_machine_is_refused_by_what_differs(tmp_path):
+def test_resuming_on_another_machine_names_what_differs(tmp_path):
     run = RunDirectory.create(tmp_path, study())
     check_machine(run)
     host = run.manifest().host
@@ -311,7 +311,7 @@ def test_another_machine_is_refused_by_what_differs(tmp_path):
             check_machine(run)
 
 
-def test_what_was_not_loaded_when_a_run_was_killed_counts_to_the_budget(tmp_path):
+def test_loads_of_a_killed_run_count_towards_its_budget(tmp_path):
     def load(arm, minute, seconds):
         started_at = datetime(2026, 12, 1, 12, minute, tzinfo=UTC).isoformat()
         run.write_json(f"builds/{arm}-0.json", {"arm": arm, "build": 0, "started_at": started_at, "seconds": seconds})

@@ -37,7 +37,7 @@ def test_every_contender_meets_the_baseline_once_an_epoch(count, at_once, seed, 
     assert len(made) == (1 if count <= at_once else math.ceil((count - 1) / (at_once - 1)))
 
 
-def test_who_is_together_changes_from_epoch_to_epoch():
+def test_rounds_are_regrouped_between_epochs():
     assert len({rounds(arm_names(9), at_once=3, seed=1, epoch=epoch) for epoch in range(6)}) > 1
 
 
@@ -81,7 +81,7 @@ def test_buffer_pools_have_a_size_that_no_version_rounds(rows):
         assert pool >= min(rows * 250 * 1.6, GIB)
 
 
-def test_running_servers_take_no_memory_here_and_no_rounds():
+def test_running_servers_need_no_local_memory_and_no_rounds():
     def study(*names):
         arms = [study_of(2).arms[0].model_copy(update={"name": name, "server": parse_server(server)})
                 for name, server in zip("ABCD", names, strict=False)]  # fmt: skip
@@ -142,10 +142,10 @@ def test_the_kernels_asynchronous_io_limits_servers_too(tmp_path):
     (tmp_path / "aio-nr").write_text("50559\n")
     assert max_servers_for_aio(tmp_path) == 5
     (tmp_path / "aio-nr").write_text("65000\n")
-    assert max_servers_for_aio(tmp_path) == 2  # fewer cannot be compared: the server's own error says what is wrong
+    assert max_servers_for_aio(tmp_path) == 2  # a comparison needs two; the server's own error says what is wrong
 
 
-def test_memory_is_that_of_the_container(tmp_path):
+def test_free_memory_respects_the_containers_limit(tmp_path):
     machine = free_memory_bytes(tmp_path / "none")
     assert 2**24 < machine < 2**50
     (tmp_path / "memory.stat").write_text("anon 1000\ninactive_file 1000000\n")
@@ -153,7 +153,7 @@ def test_memory_is_that_of_the_container(tmp_path):
     (tmp_path / "memory.max").write_text("max\n")
     assert free_memory_bytes(tmp_path) == pytest.approx(machine, rel=0.2), "no limit"
     (tmp_path / "memory.max").write_text("9000000\n")
-    assert free_memory_bytes(tmp_path) == 7_000_000, "what its files' cache takes can be had"
+    assert free_memory_bytes(tmp_path) == 7_000_000, "the page cache can be reclaimed"
     assert max_servers_for_aio(tmp_path / "nowhere") is None
     assert share_memory(study_of(8), available_bytes=24 * GIB, at_most=5).at_once == 5
 
@@ -164,7 +164,7 @@ def group_of(folder, **files):
         (folder / name.replace("_", ".", 1)).write_text(f"{text}\n")
 
 
-def test_limits_are_those_of_the_groups_own_folder_and_of_its_parents(tmp_path):
+def test_cgroup_limits_include_those_of_parent_groups(tmp_path):
     own = tmp_path / "cgroup"
     own.write_text("4:cpu,cpuacct:/box\n3:memory:/box\n1:name=systemd:/\n0::/a.slice/b.scope\n")
     stat = "anon 1000\ninactive_file 1000000\ntotal_inactive_file 1000000"
@@ -183,7 +183,7 @@ def test_limits_are_those_of_the_groups_own_folder_and_of_its_parents(tmp_path):
     assert list(control_groups("cpu", tmp_path, own)) == [tmp_path, tmp_path / "cpu"]
 
 
-def test_pools_shrink_only_when_not_even_a_pair_fits_and_then_it_is_an_error():
+def test_pools_shrink_to_fit_a_pair_and_less_memory_is_an_error():
     large = study_of(4, rows=20_000_000)
     roomy, tight = (share_memory(large, available_bytes=size * GIB) for size in (64, 8))
     assert (roomy.at_once, tight.at_once) == (4, 2)
@@ -194,7 +194,7 @@ def test_pools_shrink_only_when_not_even_a_pair_fits_and_then_it_is_an_error():
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
+def test_rounds_pair_contenders_with_the_baseline_on_real_servers(shell, monkeypatch):
     (shell.folder / "my.yaml").write_text(
         'title: pairs\nservers: ["mysql:8.0.15"]\nworkloads: [oltp_point_select]\nthreads: [2]\ntables: 1\n'
         "table_size: 2k\nbuilds: 1\nwarm_up: 1s\nbudget: 12s\nprecision: 20%\n"

@@ -47,7 +47,7 @@ def test_a_study_runs_at_demo_scale_and_its_report_opens(shell, name):
 
 
 def opened(page_file):
-    """What a browser complained of, asked for, and shows as headings."""
+    """Return the errors of a page in a browser, the URLs that it requested, and its headings."""
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.exists():
         pytest.skip(f"no {CHROMIUM}: apt-get install chromium")

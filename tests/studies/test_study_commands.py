@@ -69,7 +69,7 @@ def test_a_mistake_is_one_line_with_its_place(shell, inside, old, new, code, pla
     assert shell.runs == []
 
 
-def test_a_level_that_a_version_lacks_has_its_line(shell, inside):
+def test_a_level_that_a_version_lacks_is_reported_with_its_line(shell, inside):
     ran = inside(
         "plan",
         write(shell, STUDY.replace('where:\n  - not: {server: "mysql:5.7.22", collation: utf8mb4_0900_ai_ci}\n', "")),
@@ -80,7 +80,7 @@ def test_a_level_that_a_version_lacks_has_its_line(shell, inside):
     assert "where" in ran.complaint
 
 
-def test_unknown_studies_and_scales(shell, inside):
+def test_unknown_studies_and_scales_get_suggestions(shell, inside):
     ran = inside("run", "charset-colation")
     assert (ran.code, "charset-collation" in ran.complaint) == (2, True)
     ran = inside("plan", "charset-collation", "--scale", "huge")
@@ -104,7 +104,7 @@ def test_plan_shows_arms_cells_loads_memory_and_disk(shell, inside):
     assert shell.runs == []
 
 
-def test_what_arms_share_is_said_where_they_share_it(shell, inside):
+def test_dry_runs_note_shared_loads_and_client_only_differences(shell, inside):
     same_data = inside("duel", "mysql:8.0.15", "mysql:8.0.15,innodb_flush_method=fsync", "--dry-run").out
     assert "Arms with the same letter share their loads." in same_data and "in the client alone" not in same_data
     twins = inside("duel", "mysql:8.0.15", "mysql:8.0.15", "--dry-run").out

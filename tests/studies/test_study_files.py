@@ -73,7 +73,7 @@ def test_a_scale_changes_sizes_and_keeps_the_question(tmp_path):
     assert len(study.design.factors) == 3
 
 
-def test_the_command_line_changes_what_the_file_says_and_what_follows_from_it(tmp_path):
+def test_the_command_line_overrides_the_file_and_derived_values(tmp_path):
     (tmp_path / "my.yaml").write_text(GOOD)
     sizes = Sizes(budget_s="90s", precision="0.5%").given()
     asked = request_study(str(tmp_path / "my.yaml"), changes={**sizes, "seed": 4, "control": True}).study
@@ -141,7 +141,7 @@ workloads: [oltp_point_select]
         ("mysql:8.0", "engine: innodb", "script.mysql_storage_engine: [innodb, myisam]", "mysql_storage_engine"),
     ],
 )
-def test_one_thing_that_two_settings_set_is_refused(tmp_path, server, settings, factors, named):
+def test_two_settings_of_the_same_thing_are_refused(tmp_path, server, settings, factors, named):
     title, _, workloads = TEXT.splitlines()
     fixed = f'settings: {{server: "{server}", {settings}}}'
     text = f"{title}\n{fixed}\nfactors: {{{factors}}}\n{workloads}\n"
@@ -155,7 +155,7 @@ def test_a_setting_left_at_its_default_sets_nothing(tmp_path):
     assert sizes == ["1G", str(2 << 30)]
 
 
-def test_a_cnf_file_lies_beside_the_study_or_where_it_was_typed(tmp_path, monkeypatch):
+def test_cnf_files_are_relative_to_the_study_or_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     text = 'title: x\nservers: ["mysql:8.0", "mysql:8.0,@my.cnf"]\nworkloads: [oltp_read_only]\n'
     for scale in ("", "demo"):
@@ -166,12 +166,12 @@ def test_a_cnf_file_lies_beside_the_study_or_where_it_was_typed(tmp_path, monkey
     assert typed.arms[1].server.cnf_files == ("/typed.cnf",)
 
 
-def test_a_level_with_a_point_or_a_date_is_read_as_it_is_written(tmp_path):
+def test_decimal_and_date_levels_are_read_verbatim(tmp_path):
     study = made(tmp_path, changed("prepare_mode: [server, client]", "option.x: [8.10, 2001-01-02]"))
     assert {dict(arm.server.options)["x"] for arm in study.arms} == {"8.10", "2001-01-02"}
 
 
-def test_words_of_a_connection_are_read_in_any_case_and_no_other_comes_in(tmp_path):
+def test_connection_settings_ignore_case_and_refuse_unknown_values(tmp_path):
     study = made(
         tmp_path, changed("[server, client]", "[Server, CLIENT]") + "settings: {transport: Socket, tls: Required}\n"
     )
@@ -181,7 +181,7 @@ def test_words_of_a_connection_are_read_in_any_case_and_no_other_comes_in(tmp_pa
         Connection(transport="pipe")
 
 
-def test_a_script_of_ones_own_has_a_name_and_may_only_read(tmp_path):
+def test_a_custom_script_has_a_name_and_may_be_read_only(tmp_path):
     (tmp_path / "mine.lua").write_text("function event() end\n")
     text = GOOD.replace(
         "{script: oltp_point_select, options: {range_size: 10}}",
@@ -237,7 +237,7 @@ def test_a_buffer_pool_can_be_a_ratio_of_the_data(tmp_path):
     ],
 )
 @pytest.mark.parametrize("order", ["{} buffer_pool: 0.5x", "buffer_pool: 0.5x, {}"])
-def test_a_ratio_is_that_of_all_that_makes_the_data(tmp_path, settings, workload, expected, order):
+def test_a_ratio_accounts_for_everything_that_sizes_the_data(tmp_path, settings, workload, expected, order):
     text = study_files.changed(TEXT, "[oltp_read_only]", f"[{workload}]") + f"settings: {{{order.format(settings)}}}\n"
     pool = int(dict(made(tmp_path, text).baseline.server.options)["innodb_buffer_pool_size"])
     assert pool == pytest.approx(expected / 2, rel=0.01)
@@ -259,7 +259,7 @@ def test_a_ratio_does_not_count_captures_which_load_nothing(tmp_path):
     assert len(set(pools)) == 1
 
 
-def test_a_ratio_is_that_of_the_arms_own_rows_or_dump(tmp_path):
+def test_a_ratio_uses_the_arms_own_rows_or_dump(tmp_path):
     (tmp_path / "shop.sql").touch()
     os.truncate(tmp_path / "shop.sql", 200_000_000)
     for settings, expected in (("rows: 1m", 1e9), ("data: shop.sql", 1.3 * 200e6)):
@@ -348,7 +348,7 @@ def test_a_collation_of_another_charset_is_refused(tmp_path):
         made(tmp_path, GOOD + "settings: {charset: utf8mb4}\n")
 
 
-def test_a_scale_that_is_not_there_is_reported_with_those_that_are(tmp_path):
+def test_an_unknown_scale_is_reported_with_the_known_ones(tmp_path):
     with pytest.raises(SpecError, match=r"my.yaml:16: scales: scale paper is unknown. This study has demo."):
         made(tmp_path, scale="paper")
 
@@ -370,14 +370,14 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
         made(tmp_path, text.replace("threads: t}", "threads: tt}"))
 
 
-def test_published_figures_are_read_behind_a_byte_order_mark(tmp_path):
+def test_published_figures_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "p.csv").write_text("w,tps\noltp_read_only,100.5\n", encoding="utf-8-sig")
     text = TEXT + "published: {file: p.csv, source: somebody, value: tps, columns: {workload: w}}\n"
     assert [figure.value for figure in made(tmp_path, text).design.published.figures] == [100.5, 100.5]
 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
-def test_of_published_servers_of_one_series_the_closest_counts(tmp_path, order):
+def test_published_figures_use_the_closest_version_of_a_series(tmp_path, order):
     rows = ["mysql:8.0.15,1000\n", "mysql:8.0.36,900\n"]
     (tmp_path / "p.csv").write_text("s,tps\n" + "".join(rows[order]))
     published = "published: {file: p.csv, source: somebody, value: tps, columns: {server: s}}\n"
@@ -387,7 +387,7 @@ def test_of_published_servers_of_one_series_the_closest_counts(tmp_path, order):
         assert [figure.value for figure in made(tmp_path, text).design.published.figures] == [1000, 900]
 
 
-def test_published_figures_find_a_script_of_ones_own_by_its_name(tmp_path):
+def test_published_figures_find_a_custom_script_by_its_name(tmp_path):
     (tmp_path / "mine.lua").touch()
     (tmp_path / "p.csv").write_text("w,tps\nmine,100.5\n")
     text = TEXT.replace("oltp_read_only", "mine.lua") + (
@@ -433,13 +433,13 @@ scales:
 
 
 @pytest.mark.parametrize("scale", ["", "demo"])
-def test_a_level_has_the_same_line_at_every_scale(tmp_path, scale):
+def test_a_bad_level_is_reported_on_the_same_line_at_every_scale(tmp_path, scale):
     assert_refused(tmp_path, SCALED, line=10, named="japanese", remedy="", scale=scale)
     twice = SCALED.replace('["mysql:8.0.15"]', '["mysql:5.7.22", "mysql:8.0.15"]').replace("- japanese", "- digits")
     assert_refused(tmp_path, twice, line=10, named="appears twice", remedy="Leave one out", scale=scale)
 
 
-def test_what_a_scale_sets_is_wrong_in_the_line_of_the_scale(tmp_path):
+def test_a_mistake_in_a_scales_setting_is_reported_on_its_line(tmp_path):
     scale = 'scales:\n  demo:\n    settings:\n      data: "mysql://a@h/shop"\n      buffer_pool: 0.5x\n'
     text = f"{TEXT}settings: {{buffer_pool: 64M}}\n{scale}"
     assert_refused(tmp_path, text, line=9, named="is not known yet", remedy="buffer_pool: 512M", scale="demo")
@@ -461,7 +461,7 @@ def test_a_mistake_in_a_scale_is_reported_whichever_is_chosen(tmp_path, more, na
     assert_refused(tmp_path, empty, line=13, named="demo.keep.content: a factor needs", remedy="Leave", scale=scale)
 
 
-def test_a_merge_key_is_read_and_what_it_merges_has_a_line(tmp_path):
+def test_merge_keys_are_read_and_merged_mistakes_have_a_line(tmp_path):
     text = changed(
         "{script: oltp_point_select, options: {range_size: 10}}]",
         "&w {script: oltp_point_select, options: {range_size: 10}}, {<<: *w, name: again}]",
@@ -472,7 +472,7 @@ def test_a_merge_key_is_read_and_what_it_merges_has_a_line(tmp_path):
     )
 
 
-def test_the_schema_in_the_documents_is_the_one_in_force():
+def test_the_documented_schema_is_current():
     written = (ROOT / "docs" / "reference" / "study.schema.json").read_text(encoding="utf-8")
     assert written == study_schema(), "write it anew: make docs"
 
@@ -495,7 +495,7 @@ def test_every_shipped_study_has_every_scale(name, scale):
     assert scale != "demo" or study.budget_s <= 300
 
 
-def test_a_name_that_no_study_has_is_reported_with_the_nearest():
+def test_an_unknown_study_name_suggests_the_nearest():
     with pytest.raises(SpecError, match="Did you mean charset-collation"):
         find_study("charset-colation")
     with pytest.raises(SpecError, match="there is no such file"):
@@ -550,7 +550,7 @@ def test_a_study_that_is_nested_too_deep_is_refused(tmp_path):
         study_of(tmp_path, TEXT + "about: " + "[" * 1500 + "]" * 1500 + "\n")
 
 
-def test_the_line_of_a_byte_that_is_not_utf8(tmp_path):
+def test_a_byte_that_is_not_utf8_is_reported_with_its_line(tmp_path):
     path = tmp_path / "latin.yaml"
     path.write_bytes(TEXT.encode() + b"about: caf\xe9\n")
     with pytest.raises(SpecError, match=r"latin\.yaml:4: a byte that is not UTF-8"):
@@ -564,12 +564,12 @@ def test_aliases_that_repeat_little_are_fine(tmp_path):
     assert [workload.script for workload in study.workloads] == ["oltp_read_only"]
 
 
-def test_a_level_true_reads_the_same_with_an_anchor(tmp_path):
+def test_an_anchor_does_not_change_a_boolean_level(tmp_path):
     study = study_of(tmp_path, TEXT + "factors: {option.general_log: [&on true, false]}\n")
     assert study.design.levels["A"] == ("mysql:8.0.15", "ON")
 
 
-def test_the_name_true_of_a_level_is_that_of_a_level_true(tmp_path):
+def test_boolean_level_names_read_as_on_and_off(tmp_path):
     bundles = "{&a true: {option.general_log: 1}, false: {option.general_log: 0}}"
     study = study_of(tmp_path, f"{TEXT}factors: {{log: {bundles}}}\nbaseline: {{log: false}}\n")
     assert {levels[1] for levels in study.design.levels.values()} == {"ON", "OFF"}

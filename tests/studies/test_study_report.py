@@ -107,7 +107,7 @@ def test_rows_of_interactions_name_their_factors(tmp_path):
     ]
 
 
-def test_every_renderer_shows_them(view):
+def test_every_renderer_shows_the_study_tables(view):
     page, text = render_html(view), render_markdown(view)
     shown = io.StringIO()
     render_terminal(view, Console(file=shown, width=160))
@@ -127,7 +127,7 @@ def test_the_screen_has_a_line_for_each_published_ratio(view, snapshot):
     assert screen == snapshot
 
 
-def test_the_command_to_run_a_study_again_brings_its_seed(tmp_path):
+def test_the_command_to_rerun_a_study_includes_its_seed(tmp_path):
     (tmp_path / "my.yaml").write_text(STUDY.partition("published")[0])
     study = make_study(read_study(tmp_path / "my.yaml"), seed=3)
     for given, seeded in (

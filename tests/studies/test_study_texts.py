@@ -43,7 +43,7 @@ def made(tmp_path, text=GOOD):
     return study_of(tmp_path, text)
 
 
-def test_texts_are_data_and_reach_the_script(tmp_path):
+def test_text_settings_belong_to_the_data_and_reach_the_script(tmp_path):
     study = made(tmp_path)
     assert len(study.arms) == 12
     assert len({load_key(arm) for arm in study.arms}) == 12
@@ -77,7 +77,7 @@ workloads: [oltp_read_only]
 """
 
 
-def test_a_character_set_may_stand_at_every_level(tmp_path):
+def test_a_character_set_can_be_set_at_every_level(tmp_path):
     study = made(tmp_path, LEVELS)
     arms = dict(zip(("server", "database", "table", "column", "connection", "ucs2"), study.arms, strict=True))
     assert dict(arms["server"].server.options) == {"character_set_server": "latin1"}
@@ -94,8 +94,8 @@ def test_a_character_set_may_stand_at_every_level(tmp_path):
     assert arms["column"].data.charset == "utf8mb4"
 
 
-def test_a_database_in_a_character_set_that_no_client_can_speak_is_spoken_to_in_utf8mb4():
-    """A server's default, or that of a running server's database: the study names none."""
+def test_connections_use_utf8mb4_if_no_client_can_speak_the_databases_charset():
+    """The study names none: it is the default of the server, or of a running server's database."""
 
     def spoken(charset):
         server = SimpleNamespace(
@@ -109,7 +109,7 @@ def test_a_database_in_a_character_set_that_no_client_can_speak_is_spoken_to_in_
     }  # fmt: skip
 
 
-def test_a_lone_collation_of_a_connection_says_its_character_set(tmp_path):
+def test_a_connection_collation_alone_implies_its_character_set(tmp_path):
     title, servers, *_ = LEVELS.splitlines()
     settings = "settings: {collation: utf8mb4_bin, connection_collation: latin1_bin}"
     factors = "factors: {prepare_mode: [server, client]}"
@@ -238,7 +238,7 @@ def test_a_workload_without_the_option_is_reported(shell, inside):
         ("mysql:5.7.22", "column_collation: utf8mb4_0900_ai_ci", "has no collation utf8mb4_0900_ai_ci"),
     ],
 )
-def test_what_a_version_lacks_is_reported_by_plan(shell, inside, servers, settings, named):
+def test_plan_reports_features_that_a_version_lacks(shell, inside, servers, settings, named):
     install(parse_server(servers))
     bundle = settings if settings.startswith("{") else f"{{{settings}}}"
     (shell.folder / "my.yaml").write_text(
@@ -282,7 +282,7 @@ def test_character_sets_hold_what_their_codecs_can_encode(content):
     assert holds("utf8", content) == (content != "emoji")
 
 
-def test_installed_stands_for_the_servers_that_are(tmp_path):
+def test_installed_expands_to_the_installed_servers(tmp_path):
     (tmp_path / "my.yaml").write_text(
         'title: ladder\nservers: ["mysql:5.7.22", installed]\nworkloads: [oltp_read_only]\n'
     )
@@ -297,7 +297,7 @@ def test_installed_stands_for_the_servers_that_are(tmp_path):
     ("named", "more"),
     [("mysql:8.0", []), ("mysql:8.0.15", []), ("mysql:8.0,innodb_io_capacity=500", ["mysql:8.0.15"])],
 )
-def test_a_server_that_a_shorter_name_stands_for_is_not_installed_once_more(tmp_path, monkeypatch, named, more):
+def test_installed_does_not_repeat_a_server_named_by_its_series(tmp_path, monkeypatch, named, more):
     monkeypatch.setattr(servers, "is_installed", lambda entry: entry.name in ("mysql-8.0.15", "mysql-5.7.22"))
     (tmp_path / "my.yaml").write_text(f'title: ladder\nservers: ["{named}", installed]\nworkloads: [oltp_read_only]\n')
     study = request_study(str(tmp_path / "my.yaml")).study

@@ -23,13 +23,13 @@ class Ran:
     err: str
 
     def line(self, start: str) -> str:
-        """The one line of the output that begins so, blanks aside."""
+        """Return the only line of output that begins with `start`, ignoring blanks."""
         lines = [line for line in self.out.splitlines() if line.strip().startswith(start)]
         assert len(lines) == 1, self.out
         return lines[0]
 
     def number(self, start: str) -> float:
-        """The first number behind `start`, as awk wrappers read it."""
+        """Return the first number after `start`, as awk wrappers read it."""
         return float(self.line(start).split(":", 1)[1].split()[0].rstrip("s"))
 
 
@@ -82,7 +82,7 @@ class Server:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Options that both take."""
+        """Options that both programs take."""
         return (f"--mysql-socket={self.socket}", "--mysql-user=root", f"--mysql-db={self.database}")
 
     def sql(self, text: str, database: str = "") -> list[list[str]]:
@@ -100,7 +100,7 @@ class Server:
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def statements_of(self, run) -> list[str]:
-        """What `run()` had the server execute, with values, from its general log; without setting up."""
+        """Return the statements that `run()` executed, with values, from the general log, without the set-up."""
         self.sql("SET GLOBAL log_output='TABLE'; TRUNCATE mysql.general_log; SET GLOBAL general_log=ON")
         try:
             run()

@@ -36,7 +36,7 @@ def answer(ours, *arguments, sql, **env) -> str:
 
 @pytest.fixture(scope="module")
 def account(lasting_server):
-    """An account with a password that comes in over TCP, without TLS by mysql_native_password."""
+    """An account with a password over TCP; mysql_native_password lets it log in without TLS."""
     server = lasting_server
     server.sql(
         "CREATE USER drop_in@'127.0.0.1' IDENTIFIED WITH mysql_native_password BY 'a b#c'; "
@@ -98,13 +98,13 @@ def tls_server():
     ("mode", "encrypted"),
     [("off", False), ("disabled", False), ("preferred", True), ("required", True), ("on", True)],
 )
-def test_tls_is_what_was_asked_for(ours, tls_server, mode, encrypted):
+def test_tls_follows_the_ssl_mode(ours, tls_server, mode, encrypted):
     options, _ = tls_server
     cipher = "SELECT LENGTH(VARIABLE_VALUE) FROM performance_schema.session_status WHERE VARIABLE_NAME = 'Ssl_cipher'"
     assert (int(answer(ours, *options, f"--mysql-ssl={mode}", sql=cipher)) > 0) == encrypted
 
 
-def test_a_certificate_is_checked_when_that_is_asked_for(ours, tls_server):
+def test_verify_ca_checks_the_certificate(ours, tls_server):
     options, datadir = tls_server
     verify = (*options, "--mysql-ssl=verify_ca")
     assert answer(ours, *verify, f"--mysql-ssl-ca={datadir}/ca.pem", sql="SELECT 1") == "1"
@@ -116,7 +116,7 @@ def test_a_certificate_is_checked_when_that_is_asked_for(ours, tls_server):
     assert ours("/dev/stdin", *verify, "prepare", stdin=SAY.replace("{sql}", "SELECT 1")).code == 1
 
 
-def test_a_server_without_tls_is_not_spoken_to_in_clear_when_tls_is_required(ours, server, account):
+def test_required_tls_does_not_fall_back_to_plain_text(ours, server, account):
     required = (*account, "--mysql-password=a b#c", "--mysql-ssl=required")
     ran = ours("/dev/stdin", *required, "prepare", stdin=SAY.replace("{sql}", "SELECT 1"))
     assert ran.code == 1
@@ -124,7 +124,7 @@ def test_a_server_without_tls_is_not_spoken_to_in_clear_when_tls_is_required(our
 
 
 def test_connections_take_turns_over_the_addresses(ours, server):
-    """Two sockets, of which one is not there: of two connections just one fails."""
+    """One of the two sockets does not exist, so every second connection fails."""
     script = """
     function prepare()
       for _ = 1, 4 do
@@ -175,7 +175,7 @@ def test_statements_mean_the_same_in_every_prepare_mode(ours, server):
     assert all(lines == said["auto"] for lines in said.values())
 
 
-def test_a_lost_connection_is_made_again_when_its_error_is_ignored(ours, server):
+def test_a_lost_connection_is_reopened_if_its_error_is_ignored(ours, server):
     script = """
     local n = 0
     function thread_init() con = sysbench.sql.driver():connect() end

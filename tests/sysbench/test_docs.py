@@ -27,7 +27,7 @@ def test_every_state_is_one_of_three_and_no_name_comes_twice():
     assert len(STATES) == len(ROWS)
 
 
-def test_every_option_of_the_program_is_on_the_page_and_the_other_way_round(ours):
+def test_the_page_lists_exactly_the_options_of_the_program(ours):
     of_program = set(re.findall(r"^  (--[a-z-]+)", ours("--help").out, re.MULTILINE))
     of_page = {name for name in STATES if name.startswith("--")}
     assert of_page == of_program
@@ -38,7 +38,7 @@ def test_every_option_of_the_original_is_on_the_page(original):
     assert theirs <= set(STATES)
 
 
-def test_refused_options_are_those_that_help_says_are_refused(ours):
+def test_the_page_and_help_agree_on_refused_options(ours):
     refused = ours("--help").out.split("Options that are refused here:\n")[1].split("\n\n")[0]
     assert set(re.findall(r"--[a-z-]+", refused.replace("--mysql-compression\n", "\n"))) == {
         name for name, state in STATES.items() if name.startswith("--") and state == "refused"
@@ -62,7 +62,7 @@ function event() end
 TABLES = {f"sysbench.{name}" for name in ("cmdline", "rand", "histogram", "sql", "db")}
 
 
-def test_every_function_of_the_program_is_on_the_page_and_the_other_way_round(ours):
+def test_the_page_lists_exactly_the_functions_of_the_program(ours):
     of_program = {
         name for name in reported(ours, WALK) if not re.search(r"\.(ARG_\w+|PARALLEL_COMMAND)$", name)
     } - TABLES

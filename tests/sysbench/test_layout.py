@@ -58,12 +58,12 @@ def both(ours, original):
             return [pool.submit(command, *arguments) for command in (ours, original)]
 
         begun = {arguments: begin(arguments) for arguments in WAITING}
-        # What is asked for again is run again.
+        # Asking for the same arguments again runs them again.
         yield lambda arguments: [each.result() for each in begun.pop(arguments, None) or begin(arguments)]
 
 
 @pytest.mark.parametrize("arguments", RUNS.values(), ids=RUNS.keys())
-def test_the_output_is_that_of_the_original(both, arguments):
+def test_output_matches_the_original(both, arguments):
     mine, theirs = both(arguments)
     for _ in range(2):
         # Whether the last interval's line comes before the end is a race in both programs, lost on a busy machine.
@@ -115,7 +115,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED.keys())
-def test_slips_get_the_originals_words_and_exit_code(ours, original, arguments):
+def test_usage_errors_match_the_original(ours, original, arguments):
     mine, theirs = ours(*arguments), original(*arguments)
     assert mine.code == theirs.code == 1
     assert (mine.err, masked(mine.out)) == (theirs.err, masked(theirs.out))
@@ -138,11 +138,11 @@ def test_a_script_that_fails_is_reported_in_the_originals_words(ours, original, 
     assert mine.code == 1
 
 
-def test_version_is_what_people_ask_for(ours, original):
+def test_version_matches_the_original(ours, original):
     assert ours("--version").out == original("--version").out == "sysbench 1.0.20\n"
 
 
-def test_the_layout_of_the_master_branch_is_a_switch(ours):
+def test_dialect_1_1_has_the_layout_of_the_master_branch(ours):
     ran = ours("sleepy.lua", "--time=1", "--dialect=1.1", "run")
     lines = ran.out.splitlines()
     at = lines.index("Throughput:")
@@ -169,7 +169,7 @@ def test_equal_messages_are_reported_once_with_a_count(ours):
     assert lines[at + 1] == "(last message repeated 3 times)"
 
 
-def test_what_is_not_to_be_had_says_so_in_one_line(ours):
+def test_unsupported_features_are_a_one_line_error(ours):
     for arguments in (
         ("memory", "run"),
         ("fileio", "prepare"),
@@ -185,7 +185,7 @@ def test_what_is_not_to_be_had_says_so_in_one_line(ours):
         assert len(complaints) == 1, arguments
 
 
-def test_a_run_ends_with_the_reader_of_its_output(ours):
+def test_a_closed_output_pipe_ends_the_run(ours):
     command = [*ours.words, "cpu", "--time=60", "--report-interval=1", "run"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

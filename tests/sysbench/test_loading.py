@@ -32,7 +32,7 @@ def test_rows_are_the_same_in_every_character_set_and_with_any_number_of_threads
     ours("oltp_read_only", *server.options, *SIZE, "cleanup")
 
 
-def test_auto_increment_goes_on_behind_the_loaded_rows(ours, server):
+def test_auto_increment_continues_after_the_loaded_rows(ours, server):
     for auto_inc in ("on", "off"):
         ours("oltp_read_only", *server.options, *SIZE, f"--auto_inc={auto_inc}", "--threads=3", "prepare")
         extra = "" if auto_inc == "on" else "id, "

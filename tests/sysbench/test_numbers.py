@@ -52,7 +52,7 @@ def result_of(ran) -> dict:
     return json.loads(ran.out)
 
 
-def test_several_percentiles_in_order_and_never_above_max(slept):
+def test_percentiles_are_ordered_and_never_above_max(slept):
     ran = slept("percentiles")
     values = [ran.number(f"{label}th percentile:") for label in ("50", "95", "99.9", "100")]
     assert values == sorted(values)
@@ -60,7 +60,7 @@ def test_several_percentiles_in_order_and_never_above_max(slept):
     assert values[0] >= ran.number("min:")
 
 
-def test_json_alone_is_all_there_is_on_standard_output(slept):
+def test_json_is_the_only_standard_output(slept):
     ran = slept("json")
     result = result_of(ran)
     assert "General statistics:" in ran.err
@@ -72,13 +72,13 @@ def test_json_alone_is_all_there_is_on_standard_output(slept):
     assert decode_histogram(result["latency_ms"]["hdr_ns"]).total == result["events"]
 
 
-def test_words_before_the_run_leave_standard_output_to_the_json_too(ours):
+def test_warnings_before_the_run_do_not_mix_with_json(ours):
     ran = ours("sleepy.lua", "--events=5", "--json=-", "--num-threads=2", "run")
     assert result_of(ran)["threads"] == 2
     assert "WARNING: --num-threads is deprecated, use --threads instead" in ran.err
 
 
-def test_json_into_a_file_leaves_the_text_alone_and_knows_no_password(ours, tmp_path):
+def test_json_to_a_file_keeps_the_text_and_omits_the_password(ours, tmp_path):
     file = tmp_path / "result.json"
     ran = ours("sleepy.lua", "--events=5", f"--json={file}", "--mysql-password=hunter2", "run")
     assert ran.number("total number of events:") == 5
@@ -98,7 +98,7 @@ def test_a_ramp_up_is_counted_nowhere(ours):
     def queries(*options):
         return ours("ramp.lua", "--mysql-dry-run", "--events=10", *options, "run").number("queries:")
 
-    assert queries() == 5 + 10  # a script's setting up counts, as in sysbench
+    assert queries() == 5 + 10  # a script's set-up counts, as in sysbench
     assert queries("--ramp-up=100") == 10
 
 
@@ -122,7 +122,7 @@ def test_latency_with_a_rate_counts_from_the_intended_start(slept):
     assert result["intervals"][0]["queue_length"] > 30
 
 
-def test_events_that_were_due_are_remarked_on_when_asked_for(slept):
+def test_overdue_events_are_reported_only_with_remarks(slept):
     assert "events were due and never begun" in slept("late with remarks").out
     ran = slept("late")
     assert ran.number("total number of events:") > 10
@@ -149,7 +149,7 @@ def test_unfinished_events_are_counted_not_guessed(slept):
     assert "Number of unfinished transactions on forced shutdown: 1\n" in ran.out
 
 
-def test_what_a_forced_shutdown_breaks_is_reported_as_no_failure(slept):
+def test_events_broken_by_a_forced_shutdown_are_not_failures(slept):
     ran = slept("broken off")
     assert ran.code == 2
     assert "broken off" not in ran.out
@@ -174,7 +174,7 @@ def test_the_cpu_test_takes_longer_for_more_numbers(ours):
     assert average_ms(50000) > 3 * average_ms(5000)
 
 
-def test_reports_through_hooks(ours):
+def test_hooks_replace_the_reports(ours):
     script = """
     ffi.cdef("int usleep(unsigned int);")
     function event() ffi.C.usleep(1000) end

@@ -32,7 +32,7 @@ def test_dashes_and_underscores_are_one(ours):
     ("form", "value"),
     [("", "true"), ("=on", "true"), ("=1", "true"), ("=false", "false"), ("=0", "false")],
 )
-def test_the_forms_of_a_flag(ours, form, value):
+def test_flags_accept_every_form_of_true_and_false(ours, form, value):
     assert said(ours("options.lua", f"--flag{form}", "prepare"))["flag"] == value
 
 
@@ -41,7 +41,7 @@ def test_a_script_sees_the_first_percentile(ours, given, value):
     assert said(ours("options.lua", f"--percentile={given}", "prepare"))["percentile"] == value
 
 
-def test_a_configuration_file_means_what_it_says(ours, tmp_path):
+def test_a_configuration_file_sets_options_that_later_ones_override(ours, tmp_path):
     file = tmp_path / "sysbench.conf"
     file.write_text(
         "# comment\nthreads=3\nhistogram=off\ntable-size = 2K\ntext='a # b'\nflag=on\n"
@@ -58,7 +58,7 @@ def test_a_configuration_file_means_what_it_says(ours, tmp_path):
     assert (later["threads"], later["table_size"]) == ("5", "4")
 
 
-def test_the_cpu_test_has_its_option_from_a_configuration_file(ours, tmp_path):
+def test_a_configuration_file_sets_the_option_of_the_cpu_test(ours, tmp_path):
     file = tmp_path / "sysbench.conf"
     file.write_text("cpu-max-prime=77\ntable-size=2K\n")
     run = (f"--config-file={file}", "cpu", "--events=1", "run")
@@ -76,7 +76,7 @@ def test_a_configuration_file_that_is_not_there_ends_the_run(ours):
     assert ran.out == ""
 
 
-def test_a_script_takes_the_options_of_ours_that_it_declares_and_none_of_sysbenchs(ours, tmp_path):
+def test_a_script_may_redeclare_our_options_but_not_sysbenchs(ours, tmp_path):
     script = tmp_path / "it.lua"
     script.write_text(
         "sysbench.cmdline.options = { threads = {'its own', 1}, hdr_log = {'its own', 'x'} }\n"
@@ -87,7 +87,7 @@ def test_a_script_takes_the_options_of_ours_that_it_declares_and_none_of_sysbenc
 
 
 @pytest.mark.parametrize("name", ["table-size", "words", "text"])
-def test_what_sysbench_lets_pass_is_refused_when_strict(ours, name):
+def test_strict_refuses_options_without_a_value(ours, name):
     ran = ours("options.lua", f"--{name}", "--strict", "prepare")
     assert (ran.code, ran.err) == (1, f"option --{name} needs a value: --{name}=VALUE\n")
 
@@ -137,7 +137,7 @@ def test_scripts_that_declare_nothing_have_the_general_options_as_globals(either
     assert "is\tshop\t1\tnumber\t10\tfalse\t5\n" in either(script, "--mysql-db=shop").out
 
 
-def test_a_scripts_own_option_goes_before_one_of_sysbenchs_master(either):
+def test_a_scripts_own_option_overrides_one_of_the_master_branch(either):
     script = """
         sysbench.cmdline.options = { warmup_time = {'own', 7} }
         function init() print('is', sysbench.opt.warmup_time, mysql_db) end
@@ -147,7 +147,7 @@ def test_a_scripts_own_option_goes_before_one_of_sysbenchs_master(either):
     assert "is\t2\tnil\n" in out and "Warming up" not in out
 
 
-def test_a_run_without_an_end_is_warned_of_and_files_may_be_in_any_character_set(either, tmp_path):
+def test_endless_runs_are_warned_about_and_config_files_need_not_be_utf8(either, tmp_path):
     (tmp_path / "x.cfg").write_bytes(b"# gr\xfc\xdfe\ntime=0\n")
     warning = "WARNING: Both event and time limits are disabled, running an endless test"
     script = "function event() os.exit(0) end"  # else it would not end
@@ -162,7 +162,7 @@ def test_luajits_compiler_can_be_switched_off(ours):
     assert ours("/dev/stdin", "--luajit-cmd=v", "prepare", stdin=script).code == 1
 
 
-def test_under_the_name_sysbench_the_engine_is_sysbench(ours, tmp_path):
+def test_the_engine_called_sysbench_acts_as_sysbench(ours, tmp_path):
     from bakeoff.engine import engine_path
 
     link = tmp_path / "sysbench"

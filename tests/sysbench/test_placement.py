@@ -85,7 +85,7 @@ def test_the_next_start_unpins_what_a_killed_run_left(paired, ours):
     run.wait(20)
     left = paired.pinned()
     assert len(left) == THREADS, "the server keeps the threads of ended connections"
-    other = subprocess.Popen(["sleep", "60"])  # whom nobody pinned for bakeoff
+    other = subprocess.Popen(["sleep", "60"])  # a process that bakeoff did not pin
     try:
         os.sched_setaffinity(other.pid, {min(CPUS)})
         assert ours("--version").code == 0
@@ -97,7 +97,7 @@ def test_the_next_start_unpins_what_a_killed_run_left(paired, ours):
     assert not list(Path("/dev/shm").glob("bakeoff-pinned-*"))
 
 
-def test_a_start_leaves_the_threads_of_a_run_alone_that_lives(paired, ours):
+def test_a_start_does_not_unpin_a_live_run(paired, ours):
     run = paired.start()
     assert ours("--version").code == 0
     assert len(paired.pinned()) == THREADS

@@ -10,7 +10,7 @@ from tests.sysbench.conftest import Command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sysbench.md").read_text(encoding="utf-8")
 SAME = set(re.findall(r"^\| `([^`]+)` \| same \|", PAGE, re.MULTILINE))
-# Rows that say *same* as sysbench's master, which Debian's package is not: test_layout and test_options have them.
+# Rows that are the same as sysbench's master, but not Debian's package. See test_layout and test_options.
 OF_MASTER = {
     "--thread-init-timeout", "--luajit-cmd", "--rand-zipfian-exp", "--mysql-ssl-key", "--mysql-ssl-ca",
     "--mysql-ssl-cert", "sysbench.rand.zipfian", "sysbench.rand.varstring", "con:more_results", "con:next_result",
@@ -21,7 +21,7 @@ DEADLY = {"con:reconnect"}
 
 
 def masked(out: str) -> str:
-    """Without measured numbers, the version of LuaJIT, and places within the package's own Lua."""
+    """Mask measured numbers, the version of LuaJIT, and places within the package's own Lua."""
     out = re.sub(r"\(using \w+ LuaJIT [\w.-]+\)", "(using LuaJIT)", out)
     out = re.sub(r"/usr/share/sysbench/|oltp_common\.lua:\d+: |\[string \"[^\"]+\"\]:\d+: ", "", out)
     out = re.sub(r" *\d+\.\d+", " N", out)
@@ -38,7 +38,7 @@ def assert_same(mine, theirs):
 
 
 RUN = "sleepy.lua --events=1 --time=0 --sleep-us=1"
-# One line a case. Each general option stands here as usual, without a value, with a wrong one and out of range,
+# One case per line. Each general option has a usual value, no value, a wrong one and one out of range,
 # as far as the original survives that.
 LINES = f"""
 {RUN} run --thread-stack-size=128K --debug
@@ -182,11 +182,11 @@ commands.lua bogus
 
 
 @pytest.mark.parametrize("line", LINES.strip().splitlines())
-def test_a_command_line(ours, original, line):
+def test_command_lines_behave_like_the_original(ours, original, line):
     assert_same(*both(ours, original, line))
 
 
-# One line a case, of which both streams are compared as one: warnings, mistakes and answers come in the same order.
+# One case per line. Both streams are compared as one, so warnings, errors and answers come in the same order.
 ORDER = """
 --max-requests=1 --test=sleepy.lua --sleep-us=1 run
 --tx-rate=1000 --max-time=3 --max-requests=1 --num-threads=2 --test=sleepy.lua --sleep-us=1 run
@@ -213,7 +213,7 @@ ORDER = """
 
 
 @pytest.mark.parametrize("line", ORDER.strip().splitlines())
-def test_the_order_of_warnings_and_mistakes(ours, original, line):
+def test_warnings_and_errors_come_in_the_originals_order(ours, original, line):
     joined = [Command("sh", "-c", 'exec "$@" 2>&1', "sh", *command.words) for command in (ours, original)]
     assert_same(*both(*joined, line))
 
@@ -318,14 +318,14 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("command", ["prepare", "run", "help", "cleanup", ""])
 @pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS.keys())
-def test_a_script(ours, original, tmp_path, text, command):
+def test_scripts_behave_like_the_original(ours, original, tmp_path, text, command):
     (tmp_path / "it.lua").write_text(text + "\n")
     line = f"./it.lua --events=1 --time=0 {'--strict --json=a' if 'strict' in text else ''} {command}"
     assert_same(*both(ours, original, line, cwd=tmp_path))
 
 
 @pytest.mark.parametrize("command", ["prepare", "run", "help", "bogus", ""])
-def test_of_a_script_from_standard_input_only_the_body_runs(ours, original, command):
+def test_only_the_body_of_a_script_from_standard_input_runs(ours, original, command):
     text = "print('body') function prepare() print('prepared') end function event() end"
     assert_same(*both(ours, original, f"- --events=1 {command}", stdin=text))
 
@@ -338,7 +338,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES.keys())
-def test_a_configuration_file(ours, original, tmp_path, text):
+def test_configuration_files_behave_like_the_original(ours, original, tmp_path, text):
     file = tmp_path / "sysbench.conf"
     file.write_text(text)
     assert_same(*both(ours, original, f"--config-file={file} options.lua prepare"))
@@ -360,7 +360,7 @@ def test_help_has_the_originals_form(ours, original):
     assert {name: forms[0][name] for name in shared} == {name: forms[1][name] for name in shared}
 
 
-def test_json_reports_are_the_originals_line_by_line(ours, original, tmp_path):
+def test_json_reports_match_the_original_line_by_line(ours, original, tmp_path):
     (tmp_path / "it.lua").write_text(
         "ffi.cdef('int usleep(unsigned int);') function event() ffi.C.usleep(1000) end\n"
         "sysbench.hooks.report_intermediate = sysbench.report_json\n"
@@ -489,7 +489,7 @@ CONNECTED = {
 @pytest.mark.server
 @pytest.mark.parametrize("mode", ["auto", "disable"])
 @pytest.mark.parametrize("name", CONNECTED)
-def test_a_script_that_connects(ours, original, server, tmp_path, name, mode):
+def test_scripts_that_connect_behave_like_the_original(ours, original, server, tmp_path, name, mode):
     (tmp_path / "it.lua").write_text(CONNECTED[name] + "\n")
     options = shlex.join((*server.options, f"--db-ps-mode={mode}"))
     for command in [word for word in ("prepare", "run") if word in CONNECTED[name] or "event" in CONNECTED[name]]:
@@ -513,13 +513,13 @@ ADDRESSES = """
 @pytest.mark.server
 @pytest.mark.parametrize("address", ADDRESSES.strip().splitlines())
 @pytest.mark.parametrize("command", ["prepare", "run"])
-def test_a_server_that_cannot_be_had(ours, original, lasting_server, tmp_path, address, command):
+def test_connection_errors_match_the_original(ours, original, lasting_server, tmp_path, address, command):
     (tmp_path / "it.lua").write_text(CONNECT)
     line = address.format(socket=f"--mysql-socket={lasting_server.socket} --mysql-user=root")
     assert_same(*both(ours, original, f"it.lua {line} {command}", cwd=tmp_path))
 
 
-def test_what_is_the_originals_is_left_to_it(ours, original, tmp_path):
+def test_unsupported_features_are_passed_to_the_original(ours, original, tmp_path):
     """A sysbench elsewhere on the path is executed; one that comes back to us is not executed again."""
     for line in (
         "memory --memory-total-size=1K run",

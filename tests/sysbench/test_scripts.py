@@ -13,7 +13,7 @@ def command(request):
     return request.getfixturevalue(request.param)
 
 
-def test_a_fork_of_oltp_common_with_options_of_its_own(command, server):
+def test_a_fork_of_oltp_common_runs_with_its_own_options(command, server):
     mine = (*server.options, "--threads=2", "--table-size=40", "--tenants=red,blue", "--label=it''s")
     ran = command("fork_run.lua", *mine, "prepare")
     assert ran.code == 0, ran.out
@@ -29,7 +29,7 @@ def test_a_fork_of_oltp_common_with_options_of_its_own(command, server):
     assert command("fork_run.lua", *mine, "cleanup").code == 0
 
 
-def test_a_tpcc_script_with_ffi(command, server):
+def test_a_tpcc_script_with_ffi_runs(command, server):
     assert command("tpcc_style.lua", *server.options, "prepare").code == 0
     run = ("--events=40", "--time=0", "--threads=2", "--rollbacks=4")
     ran = command("tpcc_style.lua", *server.options, *run, "run")
@@ -55,7 +55,7 @@ def test_a_hook_replaces_the_intermediate_lines(command, server):
     command("tpcc_style.lua", *server.options, "cleanup")
 
 
-def test_custom_parallel_commands(command):
+def test_custom_commands_run_in_parallel(command):
     ran = command("commands.lua", "--threads=3", "--size=9", "fill")
     assert ran.code == 0
     assert sorted(re.findall(r"fill \d of 3, size 9", ran.out)) == [
@@ -79,7 +79,7 @@ def test_a_failed_parallel_command_is_a_failure(ours, original):
     assert "thread 1 was asked to fail" in ran.out
 
 
-def test_the_legacy_api(command, server):
+def test_the_legacy_api_works(command, server):
     mine = (*server.options, "--legacy-rows=60")
     assert command("--test=legacy.lua", *mine, "prepare").code == 0
     assert server.sql("SELECT COUNT(*) FROM legacy_t") == [["60"]]
@@ -89,7 +89,7 @@ def test_the_legacy_api(command, server):
     assert command("legacy.lua", *mine, "cleanup").code == 0
 
 
-def test_hooks_and_json_reports(command, ours, server):
+def test_hooks_print_json_reports(command, ours, server):
     ran = command("hooks.lua", *server.options, "--time=2", "--report-interval=1", "run")
     assert ran.code == 0, ran.out
     arrays = re.findall(r"^\[\n.*?^\]$", ran.out, re.DOTALL | re.MULTILINE)
@@ -125,7 +125,7 @@ def test_a_refused_account_is_reported_in_the_originals_words(command, server):
 
 
 @pytest.mark.parametrize("name", ["prepare", "prewarm", "run", "cleanup"])
-def test_globals_of_oltp_common_that_a_script_replaces_are_called_as_by_the_original(ours, original, name):
+def test_replaced_globals_of_oltp_common_are_called_as_by_the_original(ours, original, name):
     arguments = ("replaced.lua", "--mysql-dry-run", "--tables=2", "--table-size=3", "--events=1", "--time=0", name)
     said = r"^(?:global .*|\w+ calls \w+)$"
     mine, theirs = (set(re.findall(said, command(*arguments).out, re.MULTILINE)) for command in (ours, original))

@@ -45,7 +45,7 @@ def tables(ours, server, request):
 
 
 def without_texts(statement: str) -> str:
-    """The statement with the digits of its random texts as #: the two draw from unlike streams."""
+    """Replace the digits of random texts by #, since the two programs draw different random numbers."""
     statement = re.sub(r"'[\d-]{20,}'", lambda match: "'" + re.sub(r"\d", "#", match[0][1:-1]) + "'", statement)
     return statement.upper().replace(", ", ",").replace(" ,", ",")
 
@@ -56,7 +56,7 @@ def shape(statement: str) -> str:
 
 
 @pytest.mark.parametrize("tables", [(name, ONE_ROW) for name in TRANSACTIONS], indirect=True, ids=TRANSACTIONS)
-def test_the_stream_is_the_originals_statement_by_statement(ours, original, server, tables):
+def test_the_stream_matches_the_original_statement_by_statement(ours, original, server, tables):
     workload, size = tables
     extra = ("--skip_trx=off", "--range_size=7") if workload == "oltp_read_only" else ()
     # k is drawn between 1 and table_size; the ids come from AUTO_INCREMENT.
@@ -71,7 +71,7 @@ def test_the_stream_is_the_originals_statement_by_statement(ours, original, serv
 @pytest.mark.parametrize(
     "tables", [(name, MANY_ROWS) for name in TRANSACTIONS + OTHERS], indirect=True, ids=TRANSACTIONS + OTHERS
 )
-def test_the_mix_is_the_originals_and_is_counted_as_the_original_counts_it(ours, original, server, tables):
+def test_the_statement_mix_and_its_counts_match_the_original(ours, original, server, tables):
     workload, size = tables
     run = (workload, *server.options, *size, "--events=60", "--time=0", "run")
     rans = []

@@ -18,7 +18,7 @@ ROWS = {
 }
 
 
-# What is done to the data, what undoes it, and the conditions that then fail: the one it is for among them.
+# How to corrupt the data ({} is +) and undo it (-), and the conditions that then fail, including the one under test.
 CORRUPTIONS = {
     1: ("UPDATE district SET d_ytd = d_ytd {} 0.01 WHERE d_id = 3", {1, 9}),
     2: ("UPDATE district SET d_next_o_id = d_next_o_id {} 1 WHERE d_id = 3", {2}),
@@ -46,7 +46,7 @@ CORRUPTIONS = {
 }
 
 
-def test_limits_of_the_server_do_not_reach_the_check(loaded_shop):
+def test_server_limits_do_not_affect_the_check(loaded_shop):
     shop, _ = loaded_shop("mysql:8.0.15")
     try:
         shop.sql("SET GLOBAL sql_select_limit = 1", "SET GLOBAL max_execution_time = 1", "SET GLOBAL max_join_size = 1")
@@ -58,7 +58,7 @@ def test_limits_of_the_server_do_not_reach_the_check(loaded_shop):
 
 
 @pytest.mark.parametrize("condition", CORRUPTIONS)
-def test_a_injected_corruption_is_found(loaded_shop, condition):
+def test_an_injected_corruption_is_found(loaded_shop, condition):
     shop, _ = loaded_shop("mysql:8.0.15")
     statement, failing = CORRUPTIONS[condition]
     assert condition in failing
@@ -67,10 +67,10 @@ def test_a_injected_corruption_is_found(loaded_shop, condition):
         shop.sql(off, statement.format("+"))
         assert shop.failed_conditions() == failing
     finally:
-        shop.sql(off, statement.format("-"))  # that nothing stays broken is seen by the next corruption
+        shop.sql(off, statement.format("-"))  # the next corruption would notice if anything stayed broken
 
 
-def test_a_warehouse_that_is_not_there_is_found(loaded_shop):
+def test_a_missing_warehouse_is_found(loaded_shop):
     shop, _ = loaded_shop("mysql:8.0.15")
     assert shop.failed_conditions(scale=2) == {1}
 
@@ -86,7 +86,7 @@ def test_a_lost_order_line_and_a_lost_history_row_are_found(loaded_shop):
         assert shop.failed_conditions() == {4, 6, 8, 9, 10}
     finally:
         shop.sql("INSERT INTO order_line SELECT * FROM kept", "INSERT INTO history SELECT * FROM paid")
-        shop.sql("DROP TABLE kept", "DROP TABLE paid")  # that nothing stays broken is seen before the run below
+        shop.sql("DROP TABLE kept", "DROP TABLE paid")  # the run below would notice if anything stayed broken
 
 
 # Last, since a run changes what the corruptions above expect.

@@ -53,7 +53,7 @@ class Answering:
         ({"tables": 2}, ["district1", "district2"]),
     ],
 )
-def test_all_sets_of_tables_are_asked(options, tables):
+def test_every_set_of_tables_is_queried(options, tables):
     server = Answering()
     assert read_counts(server, "shop", options) == ServerCounts(next_order_ids=30_010, commits=7, rollbacks=1)
     assert all(f"`shop`.{table})" in server.asked[0] for table in tables)

@@ -27,7 +27,7 @@ def with_transactions(histograms_of):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_screen_of_a_tpcc_run(tmp_path, monkeypatch, snapshot, width):
+def test_the_screen_of_a_tpcc_run_shows_tpmc(tmp_path, monkeypatch, snapshot, width):
     study = duel_study(workloads=("tpcc",), threads=(4,), control=False)
     monkeypatch.setattr(synthetic, "histograms_of", with_transactions(synthetic.histograms_of))
     run = make_run(tmp_path, study, Truth(base_tps=300.0), epochs=6, blocks=4, slice_ns=1_000_000_000)

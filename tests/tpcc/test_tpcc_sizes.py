@@ -12,7 +12,7 @@ def tpcc_bytes(options):
     return kind_of("tpcc").loaded_bytes("tpcc", options)
 
 
-def test_tpcc_is_counted_in_warehouses():
+def test_tpcc_data_is_sized_by_warehouses():
     assert tpcc_bytes({"scale": 20, "tables": 1}) == 2 * kind_of("tpcc").loaded_bytes("tpcc", {})
     duel = Study(title="t", arms=ARMS, workloads=(Workload(script="tpcc", options=(("scale", 2),)),), tables=4)
     assert data_bytes(duel, Data()) == tpcc_bytes({"scale": 2})

@@ -91,7 +91,7 @@ def test_a_wrong_mix_is_not_ok_and_a_short_run_is_too_few():
     ("rollbacks", "expected"),
     [(100, Judgement.OK), (115, Judgement.TOO_FEW), (200, Judgement.NOT_OK), (20, Judgement.NOT_OK)],
 )
-def test_the_share_of_rollbacks(rollbacks, expected):
+def test_the_share_of_rollbacks_is_judged(rollbacks, expected):
     assert only([epoch_of(DECKS | {"new_order.rollback": rollbacks})]).rollback is expected
 
 
@@ -102,12 +102,12 @@ def test_skipped_deliveries_and_retries_are_reported_by_type():
     assert sum(kind.count for kind in summary.types) == sum(DECKS.values())
 
 
-def test_other_workloads_have_no_such_summary():
+def test_other_workloads_have_no_tpcc_summary():
     assert tpcc_summaries([epoch_of({"event": 100})]) == ()
     assert tpcc_summaries([]) == ()
 
 
-def test_a_type_that_nothing_ran_of_has_no_percentiles_in_the_report():
+def test_a_transaction_type_that_never_ran_has_no_percentiles():
     summary = only([epoch_of({"new_order": 10, "payment": 9})])
     table = _transactions_table(SimpleNamespace(labels={"A": "mysql:8.0"}, slots={"A": 0}), [summary])
     assert {row.values[0].text: row.values[2].text for row in table.rows} == {

@@ -51,7 +51,7 @@ def value_of(said, name):
 
 
 @pytest.mark.parametrize(("options", "table"), SETS)
-def test_every_way_to_make_tables(sysbench, options, table):
+def test_tables_can_be_created_in_every_way(sysbench, options, table):
     code, said = sysbench(options, "prepare")
     assert code == 0, said
     assert re.search(r"\d+ rows in [\d.]+ s \(\d+ rows/s\)", said), said
@@ -70,7 +70,7 @@ def test_every_way_to_make_tables(sysbench, options, table):
     assert not sysbench.shop.sql("SHOW TABLES FROM typed")
 
 
-def test_every_way_to_run_and_a_failing_check(sysbench):
+def test_every_way_to_run_works_and_a_failing_check_is_reported(sysbench):
     assert sysbench("--scale=1", "prepare")[0] == 0
     for options in RUNS:
         code, said = sysbench(f"--scale=1 --time=5 {options}", "run")

@@ -1,4 +1,4 @@
-"""Options that change what is created or how it is asked for, on a real server."""
+"""Options that change which tables are created or how statements are sent, on a real server."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def indexes(shop):
 
 
 @pytest.mark.slow
-def test_equal_rows_and_indexes_from_any_number_of_threads_and_either_order(just_filled, shop):
+def test_loads_are_equal_for_any_number_of_threads_and_index_order(just_filled, shop):
     _, first, indexed = just_filled
     assert len(first) == 9
     shop.command("prepare", threads=1, load_index="before", prepared="off")
@@ -66,7 +66,7 @@ def test_equal_rows_and_indexes_from_any_number_of_threads_and_either_order(just
     assert not set(other.items()) & set(first.items()) - {("new_orders", first["new_orders"])}
 
 
-def test_every_way_of_asking_leaves_the_conditions_intact(filled):
+def test_every_prepare_and_statement_mode_leaves_the_conditions_intact(filled):
     for prepare_mode in ("server", "client"):
         filled.open(prepare_mode=prepare_mode)
         for statements in ("single", "multi"):
@@ -89,14 +89,14 @@ def test_deliveries_go_on_when_the_queues_run_low(filled, level):
 
 
 @pytest.mark.slow
-def test_sets_names_and_no_foreign_keys(shop):
+def test_several_table_sets_work_with_other_names_and_without_foreign_keys(shop):
     options = {"tables": 2, "new_order_table": "new_order", "use_fk": False, "force_pk": True}
     shop.command("prepare", **options)
     assert {"warehouse1", "new_order2", "order_line2"} <= tables(shop)
     assert len(tables(shop)) == 18
     keys = "SELECT COUNT(*) FROM information_schema.key_column_usage WHERE table_schema = 'variants'"
     assert shop.number(f"{keys} AND referenced_table_name IS NOT NULL") == 0
-    for number in (1, 2):  # every arm has these keys, in whatever order its threads have loaded
+    for number in (1, 2):  # every arm has these keys, whatever the order in which its threads loaded
         numbered = f"SELECT COUNT(*) FROM history{number} WHERE h_id = (h_d_id - 1) * 3000 + h_c_id"
         assert shop.number(numbered) == 30000
     shop.run(threads=2, **options)
@@ -107,7 +107,7 @@ def test_sets_names_and_no_foreign_keys(shop):
 
 
 @pytest.mark.slow
-def test_terminals_stay_at_home_unless_another_is_asked_for(shop):
+def test_terminals_cover_all_warehouses_and_few_order_lines_are_remote(shop):
     shop.command("prepare", scale=2)
     grown = "SELECT COUNT(*) FROM (SELECT d_w_id FROM district GROUP BY d_w_id HAVING SUM(d_next_o_id) > 30010) homes"
     shop.run(threads=1, scale=2, seconds=1.0, mix="1,0,0,0,0")
@@ -149,6 +149,6 @@ def test_a_lock_wait_is_retried_and_reported_by_type(filled):
     assert shop.failed_conditions() == set()
 
 
-def test_a_run_on_no_tables_is_one_clear_line(shop):
+def test_a_run_without_tables_is_a_clear_error(shop):
     with pytest.raises(EngineError, match=r"warehouse' doesn't exist|no such table"):
         shop.run()

@@ -8,7 +8,7 @@ def options(*scripts, **more):
     return [each.options for each in workloads_of(WorkloadOptions(workload=scripts, **more))]
 
 
-def test_the_size_on_the_command_line_is_that_of_every_tpcc_script():
+def test_warehouses_set_the_size_of_every_tpcc_script():
     assert options("tpcc,./tpcc.lua,oltp_insert", warehouses=3) == [(("scale", 3),), (("scale", 3),), ()]
     assert options("tpcc", option=["scale=5"]) == [(("scale", "5"),)]
     assert options("tpcc", option=["warehouses=20"]) == [(("warehouses", "20"),)]

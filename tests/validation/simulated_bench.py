@@ -30,13 +30,13 @@ def drift_of(law):
 
 
 def simulated_bench(noise=STILL, *, restarts=True, attenuate=None, bias=0.0):
-    """A class to put in the place of `FakeBench`.
+    """Return a class that replaces `FakeBench`.
 
     Args:
         noise: of the machine.
-        restarts: False: a server keeps its level over epochs, as one that is never started again.
+        restarts: if False, a server keeps its level across epochs, as if it were never restarted.
         attenuate: slice_ns -> share of an effect that such slices lose.
-        bias: log level that every arm but the first has too much.
+        bias: added to the log level of every arm except the first.
     """
 
     class SimulatedBench:

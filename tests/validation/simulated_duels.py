@@ -1,4 +1,4 @@
-"""Duels that are not run: epochs of a known law, judged by the real rule or by a wrong one."""
+"""Simulated duels: epochs drawn from a known distribution, judged by the real rule or by a wrong one."""
 
 import random
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from bakeoff.units import parse_precision
 from validation.duels import Judgement, Outcome
 from validation.simulation import run_to_end
 
-NATURAL = 0.01  # what the two servers of a label swap differ by
+NATURAL = 0.01  # log ratio between the two servers of a label swap
 
 
 def honest(points, precision):
@@ -22,7 +22,7 @@ def honest(points, precision):
 
 
 def too_narrow(points, precision):
-    """What an interval from requests or slices of one start looks like: it knows nothing of restarts."""
+    """Like an interval computed from the requests or slices of one start, which ignores restarts."""
     half, _ = honest(points, precision)
     return half / 8, abs(sum(points) / len(points)) > half / 8
 

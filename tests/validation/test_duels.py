@@ -1,4 +1,4 @@
-"""Duels of the suite: what is kept of a duel, what a journal survives, which duels run again."""
+"""Duels of the suite: what is recorded, what a journal survives, and which duels run again."""
 
 import math
 import subprocess
@@ -86,7 +86,7 @@ def test_the_first_outcome_of_a_duel_counts():
     assert first_by_key([outcome(mean=0.01), outcome(mean=0.5)])[DUEL.key].only.mean == 0.01
 
 
-def test_kinds_are_mixed_and_grow_evenly():
+def test_planned_duels_mix_their_kinds_evenly():
     duels = planned({"aa": 30, "slow2": 30}, ["mysql:8.0.15"], seed=1)
     assert len({duel.key for duel in duels}) == 60 and len({duel.seed for duel in duels}) == 60
     first_half = [duel.kind for duel in duels[:30]]
@@ -95,7 +95,7 @@ def test_kinds_are_mixed_and_grow_evenly():
     assert duels != planned({"aa": 30, "slow2": 30}, ["mysql:8.0.15"], seed=2)
 
 
-def test_kinds_of_duels():
+def test_the_kind_decides_the_servers_and_the_truth():
     first, second = sorted(planned({"swap": 1}, ["mysql"], seed=1), key=lambda duel: duel.kind)
     assert first.servers == second.servers[::-1]
     assert first.truth is None
@@ -189,7 +189,7 @@ def test_background_load_ends_with_its_block():
 
 @pytest.mark.slow
 @pytest.mark.server
-def test_a_real_duel_is_kept_with_all_that_is_asked_of_it(shell, monkeypatch):
+def test_a_real_duel_is_recorded_and_leaves_nothing_behind(shell, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", shell.env["XDG_CACHE_HOME"])
     duel = DUEL.model_copy(update={"slowdown_percent": 5.0, "budget": "15s", "table_size": 1000})
     (kept,) = run_missing([duel], shell.folder / "campaign")

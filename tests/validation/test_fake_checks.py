@@ -24,19 +24,19 @@ def setting(tmp_path):
     return Setting(size=Size.QUICK, seed=5, folder=tmp_path)
 
 
-def test_limits_are_those_of_the_method():
+def test_limits_on_counts_allow_for_chance():
     assert most(200, 0.05) == 16
     assert fewest(100, 0.93) == 88
     assert most(1, 0.0) == 0
 
 
-def test_injected_truths_are_held(monkeypatch, setting):
+def test_intervals_cover_the_injected_effects(monkeypatch, setting):
     monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     assert fake_checks.injected(setting).passed
 
 
 def test_an_interval_over_slices_is_caught(monkeypatch, setting):
-    """Slices as n: in reach of the blocks of one start, blind to the start's own level."""
+    """With slices as n, the interval reflects the noise within a start and misses the variation between starts."""
     monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench(Noise(restart_sd=0.02, wander_sd=0, slice_sd=0.01)))
     assert fake_checks.injected(setting).passed
 
@@ -68,7 +68,7 @@ def test_slices_that_swallow_an_effect_are_caught(monkeypatch, setting):
     assert fake_checks.slice_lengths(setting).passed is False
 
 
-def test_a_machine_that_cannot_tell_is_neither(monkeypatch, setting):
+def test_a_machine_too_noisy_to_tell_neither_passes_nor_fails(monkeypatch, setting):
     monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench(NOISY))
     found = fake_checks.slice_lengths(setting)
     assert found.passed is None
@@ -107,7 +107,7 @@ def test_an_estimate_that_leaves_stalls_out_is_caught(monkeypatch, setting):
     ("size", "quantiles", "passed"),
     [(Size.FULL, (0.5, 0.95, 0.99), True), (Size.FULL, (0.5, 0.95), None), (Size.QUICK, (0.5,), True)],
 )
-def test_every_quantile_must_have_been_judged_in_full(monkeypatch, setting, size, quantiles, passed):
+def test_the_full_size_needs_estimates_of_every_quantile(monkeypatch, setting, size, quantiles, passed):
     def ratios(epochs, **_):
         estimate = Estimate(mean=0.0, interval=Interval(low=-1.0, high=1.0), n=6)
         return [
@@ -159,7 +159,7 @@ def test_one_duel_without_disagree_fails(monkeypatch, setting):
     assert found.passed is False and "DISAGREE 0/1" in found.found
 
 
-def test_one_interval_of_a_quantile_that_misses_fails(monkeypatch, setting):
+def test_a_quantile_interval_that_misses_fails_the_check(monkeypatch, setting):
     missing = Estimate(mean=1.0, interval=Interval(low=0.9, high=1.1), n=6)
     ratio = SimpleNamespace(operation="event", quantile=0.5, estimate=missing)
     monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())

@@ -11,7 +11,7 @@ from validation.histories import KINDS, Kind, judge, places_found, simulate
 PUBLISHED = Path(__file__).parents[2] / "bench/results/histories/published.json"
 
 
-def test_what_is_found_is_judged_by_the_truth():
+def test_found_change_points_are_judged_against_the_truth():
     kind = Kind("a step", steps=((10, -0.02),), series=2)
     judged = judge(kind, [[[10], []], [[11], []], [[12], []], [[10], [3]], [[], []]])
     assert judged == (2 / 5, 3 / 5)
@@ -19,7 +19,7 @@ def test_what_is_found_is_judged_by_the_truth():
     assert wrong == 0.5
 
 
-def test_a_single_bad_run_is_no_change_and_hides_none():
+def test_a_single_bad_run_is_not_a_change_and_hides_none():
     for kind in KINDS[-2:]:
         wrong, right = judge(kind, places_found(simulate(kind, seed=2, runs=20)))
         assert wrong <= 0.15 and right >= 0.9

@@ -1,4 +1,4 @@
-"""G12, G13 on writes and G15: what they make of known epochs; the servers are in the sizes quick and full."""
+"""G12, G13 on writes and G15 on simulated epochs; the sizes quick and full run real servers."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ STILL = Noise(restart_sd=0.002, wander_sd=0.0, slice_sd=0.002)
 
 
 def simulated_bench(effect):
-    """A class to put in the place of `RealBench`; `effect(way)` is B's log level as that way sees it."""
+    """Return a class that replaces `RealBench`; `effect(way)` is B's log level as measured in that way."""
 
     class SimulatedBench:
         def __init__(self, study, folder, *, report=None):
@@ -62,7 +62,7 @@ def test_pending_work_that_slows_the_other_arm_is_caught(monkeypatch, setting):
     assert found.figures["freeze"]["agrees"] is False
 
 
-def test_writes_taken_in_turns_that_scatter_too_much_agree_with_nothing(monkeypatch, setting):
+def test_interleaved_writes_that_are_too_noisy_are_undecided(monkeypatch, setting):
     chance = np.random.default_rng(1)
     scattered = simulated_bench(lambda way: -0.1 + (chance.normal(0, 0.3) if way.name == "freeze" else 0.0))
     monkeypatch.setattr(real_checks, "RealBench", scattered)
@@ -72,9 +72,7 @@ def test_writes_taken_in_turns_that_scatter_too_much_agree_with_nothing(monkeypa
 
 
 @pytest.mark.parametrize(("name", "bias"), [("freeze", 0.0), ("freeze", 0.05), ("no freeze", 0.05)])
-def test_what_the_machine_does_to_a_whole_round_is_not_between_its_epochs_and_the_arms_alone(
-    monkeypatch, setting, name, bias
-):
+def test_noise_shared_by_a_round_cancels_between_interleaved_and_alone(monkeypatch, setting, name, bias):
     of_round, asked = np.random.default_rng(1).normal(0, 0.1, 12), itertools.count()
     in_a_round = 2 + 4  # an epoch of each variant, and B alone four times
 
@@ -94,13 +92,13 @@ def test_what_the_machine_does_to_a_whole_round_is_not_between_its_epochs_and_th
     [
         (0.001, 0.002, False, True),
         (0.009, 0.003, False, False),
-        (0.009, 0.006, False, None),  # as well 1.5 % as 0.3 %
+        (0.009, 0.006, False, None),  # anything from 0.3 % to 1.5 %
         (0.001, 0.006, False, None),
         (0.020, 0.006, False, False),
         (0.009, 0.006, True, True),
     ],
 )
-def test_a_second_cpu_changes_nothing_only_where_half_a_per_cent_would_show(
+def test_a_second_client_cpu_must_change_less_than_half_a_percent(
     monkeypatch, setting, mean, half_width, bound, passed
 ):
     class Bench:
@@ -142,7 +140,7 @@ def test_slices_of_writes_that_lose_the_effect_are_caught(monkeypatch, setting):
     ("mean", "half_width", "passed"),
     [(0.0, 0.04, None), (-0.0488, 0.0163, None), (-0.0488, 0.016, True), (-0.0244, 0.016, False)],
 )
-def test_where_half_the_effect_would_pass_nothing_is_proven(mean, half_width, passed):
+def test_an_interval_too_wide_to_exclude_half_the_effect_is_undecided(mean, half_width, passed):
     exact = Estimate(mean=-0.0488, interval=around(-0.0488, 0.001), n=12)
     noisy = Estimate(mean=mean, interval=around(mean, half_width), n=12)
     found = at_every_length({"0.5 s": noisy, "2 s": exact}, -math.log1p(0.05))
@@ -150,7 +148,7 @@ def test_where_half_the_effect_would_pass_nothing_is_proven(mean, half_width, pa
     assert ("too busy" in found.found) is (passed is None)
 
 
-def test_estimates_agree_within_both_their_widths():
+def test_estimates_agree_within_their_combined_widths():
     near, far = mean_of([0.0, 0.01, -0.01, 0.0]), mean_of([0.2, 0.21, 0.19, 0.2])
     assert agrees(near, near)
     assert not agrees(near, far)
@@ -166,7 +164,7 @@ def test_settings_that_nobody_declared_are_listed(tmp_path):
 
 
 @pytest.mark.parametrize(("wrong", "passed"), [(0, True), (1, True), (2, False)])
-def test_more_than_one_cause_in_ten_that_is_not_named_fails(monkeypatch, setting, wrong, passed):
+def test_the_check_fails_if_more_than_one_cause_in_ten_is_missed(monkeypatch, setting, wrong, passed):
     bad = list(causes.CAUSES)[:wrong]
 
     def plant(name, folder, *, seed):

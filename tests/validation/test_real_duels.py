@@ -109,7 +109,7 @@ def test_duels_without_intervals_prove_nothing(check, tmp_path, monkeypatch):
     assert "interval" in finding.found or "enough epochs for a verdict" in finding.found
 
 
-def test_a_duel_without_an_interval_is_in_no_pair_and_no_coverage(tmp_path, monkeypatch):
+def test_a_duel_without_an_interval_is_excluded_from_pairs_and_coverage(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "run_duel", without_intervals(range(1)))
     by_test = {check.test: check.run(setting(tmp_path)) for check in real_checks.DUEL_CHECKS if check.test != "G3"}
     assert "of 171 pairs" in by_test["G16"].found and "19 runs" in by_test["G16"].found
@@ -120,7 +120,7 @@ def test_a_duel_without_an_interval_is_in_no_pair_and_no_coverage(tmp_path, monk
 
 
 def failing(error, *, but=()):
-    """A `run_duel` whose duels fail, but those of these numbers."""
+    """A `run_duel` that fails every duel except the numbers in `but`."""
     run = simulated_duel(spread=0.004)
 
     def failed(duel, folder, **options):
@@ -133,7 +133,7 @@ def failing(error, *, but=()):
 @pytest.mark.parametrize("error", ["exit code 5: bakeoff: a bug", "exit code 124: bakeoff: it was ended after 480 s"])
 @pytest.mark.parametrize("but", [(), range(10)], ids=["all", "some"])
 @pytest.mark.parametrize("check", real_checks.DUEL_CHECKS, ids=lambda check: f"{check.test} {check.what}")
-def test_duels_that_fail_are_a_failed_check(check, error, but, tmp_path, monkeypatch):
+def test_failed_duels_fail_the_check(check, error, but, tmp_path, monkeypatch):
     monkeypatch.setattr(real_checks, "_CLAIMS", 11)
     monkeypatch.setattr(real_checks, "_GRIDS", 11)
     monkeypatch.setattr(campaign, "run_duel", failing(error, but=but))

@@ -47,7 +47,7 @@ def test_every_target_holds(tmp_path, scale):
     ids=["G10: requests as n", "G6: slices as n", "G6: no restarts", "G7: peeking at p", "G11: no correction"],
 )
 def test_a_broken_method_is_caught(setting, check, method, scale):
-    if scale != 0.1:  # of which test_every_target_holds makes the same runs
+    if scale != 0.1:  # test_every_target_holds makes the same runs at this scale
         assert check(setting, scale=scale).passed, "so few runs must not fail the sound method"
     found = check(setting, method=method, scale=scale)
     assert not found.passed, found.found
@@ -73,7 +73,7 @@ def test_broken_rules_are_caught(setting, monkeypatch):
         assert not simulation.promises(setting, scale=0.02).passed
 
 
-def test_the_same_seed_gives_the_same_runs_in_one_process_or_four(setting):
+def test_the_same_seed_gives_the_same_runs(setting):
     machine, question = Simulated("quiet"), Question(epochs_max=6)
     together = single_runs(machine, question, runs=260, seed=(1, 2))  # two batches: processes
     assert together == single_runs(machine, question, runs=260, seed=(1, 2))
@@ -93,7 +93,7 @@ def test_a_set_of_traces_ships_and_says_where_it_comes_from():
 
 
 @pytest.mark.parametrize("machine", [Simulated("quiet"), *recorded_sets()], ids=str)
-def test_an_injected_effect_arrives_in_the_estimates(machine):
+def test_an_injected_effect_shows_in_the_estimates(machine):
     rng = np.random.default_rng(3)
     levels = np.zeros((300, 2))
     cells = [f"cell {i}" for i in range(300)]
@@ -102,7 +102,7 @@ def test_an_injected_effect_arrives_in_the_estimates(machine):
     assert values.mean() == pytest.approx(-0.05, abs=4 * values.std() / math.sqrt(300))
 
 
-def test_levels_are_those_of_different_starts():
+def test_levels_are_drawn_from_the_recorded_starts():
     machine = recorded_sets()[0]
     recorded = machines.moments(machine.name)
     levels = machine.levels(np.random.default_rng(1), 1000)
@@ -110,7 +110,7 @@ def test_levels_are_those_of_different_starts():
     assert recorded.levels.sum() == pytest.approx(0, abs=1e-9)
 
 
-def test_added_levels_spread_the_starts():
+def test_starts_sd_adds_to_the_spread_of_levels():
     machine = Recorded(recorded_sets()[0].name, starts_sd=0.05)
     plain = recorded_sets()[0].levels(np.random.default_rng(1), 2000).std()
     spread = machine.levels(np.random.default_rng(1), 2000).std()
@@ -118,7 +118,7 @@ def test_added_levels_spread_the_starts():
 
 
 @pytest.mark.parametrize("name", list(machines.DISTURBANCES))
-def test_a_disturbance_is_one_of_both_arms(name):
+def test_disturbances_give_a_finite_level_for_every_slice(name):
     time_s = np.arange(80) * 0.105
     level = machines.DISTURBANCES[name](np.random.default_rng(1), 5, time_s)
     assert level.shape == (5, 80)
@@ -142,11 +142,11 @@ def test_a_promise_is_kept_within_the_binomial_bound():
     assert not finding([Count("x", 0, 10), Count("y", 0, 100, at_least=0.5)]).passed
 
 
-def test_injected_percent_is_that_of_shadow_queries():
+def test_slowed_by_25_percent_leaves_80_percent_of_the_throughput():
     assert math.exp(replay_checks.slowed_by(25)) == pytest.approx(0.8)
 
 
-def test_blocks_taken_for_epochs_are_as_many_as_there_are():
+def test_every_block_counts_gives_one_estimate_per_block():
     machine = Simulated("quiet")
     rng = np.random.default_rng(1)
     epoch = machine.epoch(rng, number=0, cells=["one"], levels=np.zeros((1, 2)), effect=0.0)
@@ -155,7 +155,7 @@ def test_blocks_taken_for_epochs_are_as_many_as_there_are():
     assert {pair.contender for estimates in many for pair in estimates.pairs} == {CONTENDER}
 
 
-def test_run_batch_keeps_the_order_of_cells():
+def test_run_batch_returns_one_end_per_run_and_cell():
     machine, question = Simulated("quiet"), Question(cells=3, epochs_max=6)
     ends = run_batch(machine, question, SOUND, (2, (1,)))
     assert [len(run) for run in ends] == [3, 3]

@@ -7,7 +7,7 @@ from bakeoff.errors import HostError
 from validation import fake_server
 
 
-def test_a_silent_server_is_given_up_and_ended(tmp_path, monkeypatch):
+def test_a_server_that_never_becomes_ready_is_stopped(tmp_path, monkeypatch):
     silent = tmp_path / "bakeoff-fakeserver"
     silent.write_text("#!/bin/sh\nexec sleep 60\n")
     silent.chmod(0o755)

@@ -38,7 +38,7 @@ def test_a_finished_comparison_knows_its_effect_to_a_tenth():
         assert (found.half_width <= 0.1 * np.abs(found.mean) + 1e-12)[ended].all()
 
 
-def test_a_family_and_hosts():
+def test_families_and_several_hosts_keep_their_promises():
     rng = np.random.default_rng(6)
     for count in (sizes.of_family(rng, runs=60, effects=10), sizes.of_hosts(rng, runs=20, hosts=6, effect=0.3)):
         assert count.kept, str(count)

@@ -1,4 +1,4 @@
-"""The soak test looks at its own duel alone; long commands end what they started when they are ended."""
+"""The soak test reads only its own duel; long commands stop their child processes when terminated."""
 
 import signal
 import stat
@@ -15,7 +15,7 @@ from validation import soak as soaking
 from validation.soak import soak
 
 
-def test_an_earlier_run_in_the_folder_is_not_taken_for_that_of_the_duel(tmp_path):
+def test_an_earlier_run_in_the_folder_is_not_mistaken_for_the_duels(tmp_path):
     make_run(tmp_path, duel_study(), epochs=1)
     with pytest.raises(ServerError, match="left no run directory"):
         soak(tmp_path, server="mysql:nonsense", minutes=1, seed=1, report=lambda text: None)
@@ -23,7 +23,7 @@ def test_an_earlier_run_in_the_folder_is_not_taken_for_that_of_the_duel(tmp_path
 
 @pytest.fixture
 def endless(tmp_path, monkeypatch):
-    """In the place of bakeoff: a process that does nothing for minutes."""
+    """Replace bakeoff with a process that sleeps for minutes."""
     script = tmp_path / "endless"
     script.write_text("#!/bin/sh\nexec sleep 300\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -38,7 +38,7 @@ def children():
     return [child for child in psutil.Process().children() if child.name() in ("endless", "sh", "sleep")]
 
 
-def test_a_soak_test_that_is_ended_ends_its_duel(tmp_path, monkeypatch, endless):
+def test_terminating_a_soak_test_terminates_its_duel(tmp_path, monkeypatch, endless):
     monkeypatch.setattr(soaking, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=ended))
     with pytest.raises(SystemExit):
         soak(tmp_path, server="mysql", minutes=1, seed=1, report=lambda text: None)
@@ -52,7 +52,7 @@ def test_a_soak_test_that_is_ended_ends_its_duel(tmp_path, monkeypatch, endless)
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_sigterm_ends_long_commands_as_an_error_does(monkeypatch, words, module, name):
+def test_sigterm_ends_long_commands_with_exit_code_130(monkeypatch, words, module, name):
     monkeypatch.setattr(module, name, lambda *_, **__: signal.getsignal(signal.SIGTERM)(signal.SIGTERM, None))
     before = signal.getsignal(signal.SIGTERM)
     try:

@@ -88,7 +88,7 @@ def test_what_failed_stays_failed_and_what_broke_off_is_run_again(suite_run):
     assert [(entry.test, entry.passed) for entry in record.entries] == [("G1", False), ("G2", True), ("G3", True)]
 
 
-def test_a_check_that_breaks_off_is_a_failed_one_with_its_line(suite_run):
+def test_a_check_that_raises_fails_with_the_error_as_its_finding(suite_run):
     (entry,) = run_checks(suite_run, [check("G1", breaks)]).entries
     assert (entry.passed, entry.broke_off) == (False, True)
     assert entry.found == "HostError: disk full: /data. Free some."
@@ -102,7 +102,7 @@ def test_a_check_finds_its_folder_again(suite_run):
     assert SuiteRun.open(suite_run.path).folder_of(one) == found[0]
 
 
-def test_figures_may_be_numpys(suite_run):
+def test_numpy_figures_become_plain_numbers(suite_run):
     import numpy as np
 
     figures = {"rate": np.float64(0.5), "counts": np.arange(2)}
@@ -119,7 +119,7 @@ def test_selection_is_by_size_and_number(monkeypatch):
         select(Size.REPLAY, ["G3"])
 
 
-def test_bad_calls_are_exit_code_2(monkeypatch, tmp_path, capsys):
+def test_invalid_arguments_exit_with_code_2(monkeypatch, tmp_path, capsys):
     assert validation(monkeypatch, tmp_path, check("G1", holds), arguments=["--only", "G99"]) == 2
     assert validation(monkeypatch, tmp_path, check("G1", holds), arguments=["--server", "mysql 5.7"]) == 2
     assert program.run(["resume", str(tmp_path), "--seed", "1"]) == 2
@@ -193,7 +193,7 @@ DATELINE = (
 )
 
 
-def test_the_table_as_markdown(record):
+def test_results_are_printed_as_a_markdown_table(record):
     assert markdown(record).splitlines() == [
         DATELINE,
         "",

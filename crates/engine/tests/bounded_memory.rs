@@ -1,4 +1,4 @@
-//! A load of many slices needs no more memory than one of few: what a day's run holds, a minute's holds too.
+//! A run of many slices needs no more memory than one of few: a day's run needs as much as a minute's.
 
 #![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
 
@@ -20,7 +20,7 @@ use bakeoff_script::host::{EventEnd, Events};
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, with the sum of what is allocated and not yet freed.
+/// The system's allocator, which also counts the live bytes.
 struct Counting;
 
 // SAFETY: hands every call on to the system's allocator unchanged.
@@ -45,7 +45,7 @@ const FIRST_SLICES: u64 = 500;
 /// A quarter of an hour of slices of 100 ms.
 const BLOCKS: u64 = 5_000;
 
-/// Takes the answers and looks at the memory when a slice's has come.
+/// Receives the answers and checks the live memory after each slice.
 struct Watching {
     slices: Arc<AtomicU64>,
     early_bytes: Arc<AtomicUsize>,
@@ -67,7 +67,7 @@ impl Write for Watching {
     }
 }
 
-/// Events of no length that carry a name.
+/// Instant events with a named operation.
 struct Naming;
 
 impl Workload for Naming {

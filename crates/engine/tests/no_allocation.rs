@@ -127,7 +127,7 @@ fn no_event_allocates() {
     }
 }
 
-/// Workers wait for a reporter that takes their latencies out, so it must only swap.
+/// Workers wait while a reporter takes their latencies, so it must only swap.
 #[test]
 fn taking_latencies_out_allocates_nothing_once_their_names_are_known() {
     let (shard, mut taken) = (LatencyShard::default(), Latencies::default());

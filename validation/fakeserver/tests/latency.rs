@@ -1,4 +1,4 @@
-//! The latency law by the clock of a client. Machines are slow at times, so upper ends are wide and medians are taken; these
+//! Latencies as a client measures them. Machines are slow at times, so upper ends are wide and medians are taken; these
 //! tests run beside no other.
 
 #![allow(clippy::unwrap_used)]
@@ -11,7 +11,7 @@ mod client;
 
 use client::{Client, FakeServer};
 
-/// To be held while a test measures.
+/// Held while a test measures.
 fn alone() -> MutexGuard<'static, ()> {
     static MEASURING: Mutex<()> = Mutex::new(());
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,7 +54,7 @@ fn an_injected_factor_shows_as_its_ratio() {
     let plain = FakeServer::start(&["--latency", "constant:2ms"]);
     let slowed = FakeServer::start(&["--latency", "constant:2ms", "--slow-factor", "1.5"]);
     let mut clients = [slowed.connect(), plain.connect()];
-    // In turns: a machine that is busy for a while is so for both.
+    // Alternate, so that a busy machine slows both.
     let mut times: [Vec<f64>; 2] = Default::default();
     for _ in 0..51 {
         for (client, own) in clients.iter_mut().zip(&mut times) {
@@ -67,7 +67,7 @@ fn an_injected_factor_shows_as_its_ratio() {
 }
 
 #[test]
-fn waiting_passes_in_parallel() {
+fn waits_overlap_on_one_thread() {
     let _alone = alone();
     let server = FakeServer::start(&["--threads", "1", "--latency", "constant:20ms"]);
     let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
@@ -83,7 +83,7 @@ fn waiting_passes_in_parallel() {
 }
 
 #[test]
-fn a_stall_holds_what_it_meets() {
+fn a_stall_delays_the_queries_it_hits() {
     let _alone = alone();
     let server = FakeServer::start(&["--latency", "constant:1ms", "--stall", "100ms/500ms"]);
     let mut client = server.connect();
@@ -96,7 +96,7 @@ fn a_stall_holds_what_it_meets() {
 }
 
 #[test]
-fn a_seed_repeats_its_instance() {
+fn a_seed_reproduces_its_instance_factor() {
     let _alone = alone();
     let factor = |seed: &str| {
         let ready = FakeServer::start(&["--instance-sd", "0.05", "--seed", seed]).ready.clone();

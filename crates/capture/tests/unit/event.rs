@@ -7,7 +7,7 @@ fn read(text: &str) -> Option<(i64, usize, bool)> {
 }
 
 #[test]
-fn moments_are_read_in_both_formats() {
+fn timestamps_are_parsed_in_both_formats() {
     assert_eq!(read("2023-08-01T12:00:01.000123Z rest"), Some((1_690_891_201_000_123, 27, true)));
     assert_eq!(read("2023-08-01T14:00:01.5+02:00"), Some((1_690_891_201_500_000, 27, true)));
     assert_eq!(read("2024-02-29T00:00:00Z"), Some((1_709_164_800_000_000, 20, true)));
@@ -19,7 +19,7 @@ fn moments_are_read_in_both_formats() {
 }
 
 #[test]
-fn moments_are_read_with_other_separators() {
+fn timestamps_are_parsed_with_other_separators() {
     let noon = 1_690_891_201_000_000;
     for text in [
         "2023-08-01 12:00:01Z",

@@ -14,7 +14,7 @@ fn sqls(events: &[Event]) -> Vec<(LogCommand, &str)> {
 }
 
 #[test]
-fn the_format_since_5_7() {
+fn the_format_since_5_7_is_read() {
     let found = events(
         "/usr/sbin/mysqld, Version: 8.0.33 (Source). started with:\nTcp port: 1  Unix socket: s\nTime                 Id Command    Argument\n\
          2024-11-06T09:57:35.187996Z\t    7 Connect\troot@localhost on shop using Socket\n\
@@ -46,7 +46,7 @@ fn the_format_since_5_7() {
 }
 
 #[test]
-fn the_old_format_has_a_time_when_the_second_changes() {
+fn the_old_format_logs_the_time_only_when_the_second_changes() {
     let found = events(
         "051007 21:55:24\t   42 Connect\troot@localhost on db1\n\t\t   42 Query\tSELECT '\n\t\t 4 nothing'\n\
          \t\t   42 Query\tUSE `db2`\n051007 21:55:25\t   43 Query\tSELECT 3\n\t\t   42 Query\tSELECT 4\n",
@@ -190,7 +190,7 @@ fn several_statements_sent_at_once_become_several_events() {
 }
 
 #[test]
-fn spaces_for_tabs_and_hours_of_one_digit_are_accepted() {
+fn spaces_for_tabs_and_single_digit_hours_are_accepted() {
     for log in [
         "2024-11-06T09:57:35.1Z\t    7 Connect\troot@localhost on shop\n2024-11-06T09:57:35.2Z\t    7 Query\tSELECT 1\n\
          2024-11-06T09:57:35.3Z\t    9 Binlog Dump GTID\tLog: ''\n",

@@ -25,7 +25,7 @@ fn utf16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 }
 
 #[test]
-fn utf_16_is_decoded_with_and_without_a_mark() {
+fn utf_16_is_decoded_with_and_without_a_byte_order_mark() {
     // Longer than a piece, with a surrogate pair across its end.
     for text in [
         "SELECT 'Zoë 😀'".to_owned(),
@@ -50,7 +50,7 @@ fn invalid_utf_16_is_replaced() {
 }
 
 #[test]
-fn utf_8_only_loses_its_mark() {
+fn utf_8_only_loses_its_byte_order_mark() {
     assert_eq!(decoded("\u{FEFF}Zoë".as_bytes()), "Zoë");
     for text in ["", "#", "Zoë", "\u{FEFE}", "a\0\0b"] {
         assert_eq!(decoded(text.as_bytes()), text);
@@ -58,7 +58,7 @@ fn utf_8_only_loses_its_mark() {
 }
 
 #[test]
-fn windows_line_ends_must_be_on_every_line() {
+fn windows_line_endings_must_be_on_every_line() {
     assert!(has_windows_lines(b"a\r\n\r\nb\r\nc"));
     for text in ["", "a", "a\r", "a\n", "a\r\nb\n", "\nb\r\n"] {
         assert!(!has_windows_lines(text.as_bytes()), "{text:?}");

@@ -135,7 +135,7 @@ fn logs_edited_on_windows_are_restored() {
 }
 
 #[test]
-fn windows_line_ends_within_a_statement_stay() {
+fn windows_line_endings_within_a_statement_are_kept() {
     let folder = Folder::new("statement");
     let (kept, _) = read(&[folder.file("log", SLOW.replace("'x'", "'x\r\n'").as_bytes())]);
     assert_eq!(kept.events[0].sql, b"SELECT 'x\r\n'");

@@ -136,7 +136,7 @@ fn reasons(name: &str, statements: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn global_settings_and_dropped_accounts_are_for_the_server() {
+fn global_settings_and_account_changes_are_not_replayed() {
     let for_server = [
         "SET GLOBAL long_query_time = 10",
         "set /* x */ global transaction isolation level read committed",
@@ -166,7 +166,7 @@ fn global_settings_and_dropped_accounts_are_for_the_server() {
 }
 
 #[test]
-fn statements_with_server_files_are_for_the_server() {
+fn statements_that_use_server_files_are_not_replayed() {
     let for_server = [
         "SELECT a FROM t INTO OUTFILE '/tmp/x'",
         "select a into /* x */ outfile '/tmp/x' fields terminated by ',' from t",

@@ -141,7 +141,7 @@ fn redaction_keeps_what_the_statement_needs() {
 }
 
 #[test]
-fn a_backslash_may_end_a_text_if_no_text_would_end_otherwise() {
+fn a_backslash_may_end_a_string_that_would_not_end_otherwise() {
     let redactor = Redactor::new().unwrap();
     let out = redacted(&redactor, r"SELECT 1 FROM t WHERE path = 'C:\' AND name = 'Miller'");
     assert!(out.contains("AND name = '") && !out.contains("Miller"), "{out}");

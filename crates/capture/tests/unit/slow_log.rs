@@ -42,7 +42,7 @@ const HEADER: &str = "/usr/sbin/mysqld, Version: 5.5.34-log (Source). started wi
     Time\t\t    Id Command\tArgument\n";
 
 #[test]
-fn mysql_5_5_has_no_connections_and_whole_seconds() {
+fn mysql_5_5_logs_lack_connection_ids_and_fractional_timestamps() {
     let log = format!(
         "{HEADER}# Time: 131128  1:18:51\n# User@Host: root[root] @ localhost [127.0.0.1]\n\
          # Query_time: 1.000228  Lock_time: 0.000114 Rows_sent: 1  Rows_examined: 2\nuse shop;\n\
@@ -75,7 +75,7 @@ fn the_schema_is_everything_after_use() {
 }
 
 #[test]
-fn mysql_8_with_log_slow_extra() {
+fn log_slow_extra_fields_of_mysql_8_are_read() {
     let found = events(
         "# Time: 2023-08-01T12:00:01.000123Z\n# User@Host: user1[user1] @  [192.168.1.101]  Id: 800001\n\
          # Query_time: 0.150623  Lock_time: 0.002000 Rows_sent: 5  Rows_examined: 2000 Thread_id: 800001 Errno: 1064 Killed: 0 \
@@ -103,7 +103,7 @@ fn perconas_rate_limit_becomes_the_weight() {
 }
 
 #[test]
-fn mariadb_with_explain_and_engine_lines() {
+fn mariadb_logs_with_explain_and_engine_lines_are_read() {
     let found = events(
         "# Time: 150709 15:14:09\n# User@Host: root[root] @ localhost []\n# Thread_id: 4371  Schema:   QC_hit: No\n\
          # Query_time: 0.002916  Lock_time: 0.000020  Rows_sent: 596  Rows_examined: 596\n# Rows_affected: 0  Bytes_sent: 272\n\

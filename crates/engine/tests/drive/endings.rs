@@ -23,7 +23,7 @@ fn frozen_duel_of(mut engine: Engine) -> (Engine, FakeServer, FakeServer) {
     (engine, a, b)
 }
 
-/// Both servers run, at once or a moment later.
+/// Asserts that both servers run again within a few seconds.
 fn assert_thawed(servers: [&FakeServer; 2]) {
     let until = Instant::now() + Duration::from_secs(5);
     while servers.iter().any(|server| server.is_stopped()) {
@@ -33,7 +33,7 @@ fn assert_thawed(servers: [&FakeServer; 2]) {
 }
 
 #[test]
-fn cancelling_a_measure_gives_what_there_is() {
+fn cancelling_a_measurement_returns_partial_results() {
     let server = FakeServer::start(&[]);
     let mut engine = Engine::start();
     engine.line();
@@ -50,7 +50,7 @@ fn cancelling_a_measure_gives_what_there_is() {
 }
 
 #[test]
-fn a_cancel_sent_right_behind_its_request_is_not_lost() {
+fn a_cancel_sent_right_after_its_request_is_not_lost() {
     let server = FakeServer::start(&[]);
     let mut engine = Engine::start();
     engine.line();
@@ -61,7 +61,7 @@ fn a_cancel_sent_right_behind_its_request_is_not_lost() {
 }
 
 #[test]
-fn cancelling_a_command_ends_it_now() {
+fn cancelling_a_command_ends_it_promptly() {
     let server = FakeServer::start(&["--latency", "constant:5ms"]);
     let mut engine = Engine::start();
     engine.line();
@@ -80,7 +80,7 @@ fn cancelling_a_command_ends_it_now() {
 }
 
 #[test]
-fn the_end_of_standard_input_thaws_and_exits() {
+fn closing_standard_input_thaws_the_servers_and_exits() {
     let (engine, a, b) = frozen_duel();
     let begun = Instant::now();
     assert!(engine.end().success());
@@ -89,7 +89,7 @@ fn the_end_of_standard_input_thaws_and_exits() {
 }
 
 #[test]
-fn signals_thaw_and_end() {
+fn signals_thaw_the_servers_and_end_the_engine() {
     for (signal, code, by_signal) in [
         (Signal::TERM, Some(143), None),
         (Signal::INT, Some(130), None),
@@ -105,7 +105,7 @@ fn signals_thaw_and_end() {
 }
 
 #[test]
-fn silence_thaws_and_exits_and_an_empty_line_breaks_it() {
+fn silence_thaws_and_exits_unless_empty_lines_arrive() {
     let (mut engine, a, b) = frozen_duel_of(Engine::start_with(&["--silence-limit", "2"]));
     for _ in 0..6 {
         std::thread::sleep(Duration::from_millis(500));

@@ -1,4 +1,4 @@
-//! What goes wrong, by the contract's codes: one answer each, and the engine serves on.
+//! Failures and their documented codes: each gets one answer, and the engine keeps serving.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn assert_error(engine: &mut Engine, answer: &Value, code: &str, arm: Option<&st
 }
 
 #[test]
-fn a_refused_password() {
+fn a_wrong_password_is_access_denied() {
     let server = FakeServer::start(&["--password", "open sesame"]);
     let mut engine = Engine::start();
     engine.line();
@@ -41,7 +41,7 @@ fn a_refused_password() {
 }
 
 #[test]
-fn no_server() {
+fn an_unreachable_server_is_connect_failed() {
     let mut engine = Engine::start();
     engine.line();
     let server = FakeServer::start(&[]);
@@ -54,7 +54,7 @@ fn no_server() {
 }
 
 #[test]
-fn a_server_killed_in_the_middle() {
+fn a_server_killed_during_a_measurement_is_server_lost() {
     let (a, b) = (FakeServer::start(&[]), FakeServer::start(&[]));
     let mut engine = engine_with(&[a.arm("A"), b.arm("B")]);
     let id = engine.send(measure(&["A", "B"], json!({"seconds": 600.0, "blocks": null, "threads": 8})));
@@ -64,13 +64,13 @@ fn a_server_killed_in_the_middle() {
     let answer = engine.answers(id).pop().unwrap();
     assert!(killed.elapsed() < Duration::from_secs(10));
     assert_error(&mut engine, &answer, "server_lost", Some("B"), "arm B: ");
-    // The other arm can be measured still.
+    // The other arm can still be measured.
     let after = engine.outcome(measure(&["A"], json!({})));
     assert_eq!(after["type"], "done", "{after}");
 }
 
 #[test]
-fn a_frozen_server_killed_while_it_rests() {
+fn a_server_killed_with_freezing_on_is_server_lost() {
     let (a, b) = (FakeServer::start(&[]), FakeServer::start(&[]));
     let mut engine = engine_with(&[a.arm("A"), b.arm("B")]);
     let id = engine.send(measure(&["A", "B"], json!({"seconds": 600.0, "blocks": null, "freeze": true})));
@@ -82,7 +82,7 @@ fn a_frozen_server_killed_while_it_rests() {
 }
 
 #[test]
-fn scripts_that_are_wrong() {
+fn script_and_option_errors_name_their_cause() {
     let server = FakeServer::start(&[]);
     let mut engine = engine_with(&[server.arm("A")]);
     let folder = Folder::new();
@@ -109,7 +109,7 @@ fn scripts_that_are_wrong() {
 }
 
 #[test]
-fn a_script_on_an_arm_that_may_not_be_written_to() {
+fn a_script_on_a_read_only_arm_is_refused() {
     let server = FakeServer::start(&[]);
     let mut arm = server.arm("A");
     arm["read_only"] = json!(true);
@@ -119,7 +119,7 @@ fn a_script_on_an_arm_that_may_not_be_written_to() {
 }
 
 #[test]
-fn a_statement_that_fails() {
+fn a_failing_statement_is_sql_error() {
     let server = FakeServer::start(&["--error", "1146/50"]);
     let mut engine = engine_with(&[server.arm("A")]);
     let answer = engine.outcome(measure(&["A"], json!({})));

@@ -1,4 +1,4 @@
-//! What slices and histograms say of servers whose law is known.
+//! Slices and histograms of servers with known latencies.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn of_type<'a>(answers: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_slice_tells_all_that_the_contract_names() {
+fn a_slice_has_every_documented_field() {
     let server = FakeServer::start(&["--latency", "constant:1ms"]);
     let mut engine = duel(&server, &server);
     let answers = engine.ask(measure(&["A"], json!({})));
@@ -33,7 +33,7 @@ fn a_slice_tells_all_that_the_contract_names() {
         assert!(slice["server_rss_bytes"].as_u64().unwrap() > 0);
         assert!(slice["client_user_ns"].is_u64() && slice["host_idle_ns"].is_u64());
     }
-    // In all slices together: a busy machine may let one pass without an event.
+    // Summed over all slices: on a busy machine a single one may have no event.
     for field in ["events", "sent_bytes", "received_bytes", "server_cpu_ns", "context_switches"] {
         assert!(sum(&answers, "A", field) > 0, "{field}");
     }
@@ -99,7 +99,7 @@ fn errors_that_are_ignored_are_counted_by_number_and_retried() {
 }
 
 #[test]
-fn an_open_loop_offers_the_same_events_to_both_and_times_from_the_intended_start() {
+fn an_open_loop_offers_equal_load_and_times_from_the_intended_start() {
     let a = FakeServer::start(&["--latency", "constant:100us"]);
     let b = FakeServer::start(&["--latency", "constant:4ms"]);
     // B's two connections can serve 500 a second; offered are 800 for 0.2 s at a time.
@@ -117,7 +117,7 @@ fn an_open_loop_offers_the_same_events_to_both_and_times_from_the_intended_start
 }
 
 #[test]
-fn unique_numbers_come_once_in_all_cells() {
+fn unique_numbers_never_repeat_across_cells() {
     let server = FakeServer::start(&[]);
     let folder = Folder::new();
     let script = folder.script(
@@ -139,7 +139,7 @@ fn unique_numbers_come_once_in_all_cells() {
 }
 
 #[test]
-fn a_script_of_ones_own_names_operations_and_prints() {
+fn a_custom_script_is_measured_and_its_output_logged() {
     let server = FakeServer::start(&[]);
     let folder = Folder::new();
     let script = folder.script(
@@ -159,7 +159,7 @@ fn a_script_of_ones_own_names_operations_and_prints() {
 }
 
 #[test]
-fn unique_numbers_of_a_cell_that_failed_do_not_come_again() {
+fn unique_numbers_of_a_failed_cell_are_not_reused() {
     let server = FakeServer::start(&[]);
     let folder = Folder::new();
     let mut engine = duel(&server, &server);
@@ -177,7 +177,7 @@ fn unique_numbers_of_a_cell_that_failed_do_not_come_again() {
     assert_eq!(drawn.len(), all);
 }
 
-/// CPU time of the client in each slice, with the threads of `server_pid` to be looked at [ns].
+/// Client CPU time per slice while the threads of `server_pid` are observed [ns].
 fn client_cpu_ns(server: &FakeServer, server_pid: u32) -> u64 {
     let mut engine = Engine::start();
     engine.line();
@@ -191,7 +191,7 @@ fn client_cpu_ns(server: &FakeServer, server_pid: u32) -> u64 {
 }
 
 #[test]
-fn looking_at_the_servers_threads_costs_the_client_nothing() {
+fn observing_server_threads_does_not_cost_client_cpu() {
     const THREADS: usize = 1_000;
     let server = FakeServer::start(&[]);
     let few_ns = client_cpu_ns(&server, server.pid());

@@ -1,10 +1,10 @@
-//! What the engine holds in memory of replies that nobody reads.
+//! How much of an unread reply the engine keeps in memory.
 
 use serde_json::{Value, json};
 
 use super::harness::{Engine, FakeServer, Folder, measure};
 
-/// Two thirds of the reply below; what else a replay needs takes half of it.
+/// Two thirds of the reply below. A replay needs half of this for everything else.
 const MOST_KIB: u64 = 16 * 1024;
 
 /// A query whose reply has 24 MB: 100 rows of 2,000 texts.
@@ -12,7 +12,7 @@ fn large_query() -> String {
     format!("SELECT {} FROM t WHERE id BETWEEN 1 AND 100;\n", vec!["c"; 2_000].join(","))
 }
 
-/// How much more memory the engine has needed at most for the request than before it [KiB].
+/// How far the request raises the engine's peak memory [KiB].
 fn needed_kib(request: Value) -> u64 {
     let server = FakeServer::start(&[]);
     let mut engine = Engine::start();

@@ -1,4 +1,4 @@
-//! Hello, open, ping, commands, and lines that are not requests.
+//! Hello, open, ping, commands, and invalid lines.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::harness::{Engine, FakeServer};
 
 #[test]
-fn says_hello_and_what_it_is() {
+fn hello_describes_the_build() {
     let engine = Engine::start();
     let hello = engine.line();
     assert_eq!((&hello["type"], &hello["contract"]), (&json!("hello"), &json!(5)));
@@ -20,7 +20,7 @@ fn says_hello_and_what_it_is() {
 }
 
 #[test]
-fn answers_in_order_and_survives_lines_that_are_no_requests() {
+fn requests_are_answered_in_order_despite_invalid_lines() {
     let mut engine = Engine::start();
     engine.line();
     engine.write(r#"{"type":"ping","id":1}"#);
@@ -45,7 +45,7 @@ fn answers_in_order_and_survives_lines_that_are_no_requests() {
 }
 
 #[test]
-fn open_tells_what_each_server_says_of_itself() {
+fn open_reports_each_servers_version() {
     let servers =
         [FakeServer::start(&["--server-version", "5.7.22"]), FakeServer::start(&["--server-version", "8.0.15"])];
     let mut engine = Engine::start();
@@ -58,7 +58,7 @@ fn open_tells_what_each_server_says_of_itself() {
 }
 
 #[test]
-fn prepare_runs_in_parallel_and_tells_how_far_it_is() {
+fn prepare_runs_in_parallel_and_reports_progress() {
     let server = FakeServer::start(&[]);
     let mut engine = Engine::start();
     engine.line();

@@ -21,7 +21,7 @@ use bakeoff_script::host::{EventEnd, Events, LogLevel, QueryClass};
 use super::world::{arm, cell, events, reply, run, sleeping, sum, throughput};
 
 #[test]
-fn arms_take_turns_and_their_numbers_agree_with_their_law() {
+fn arms_alternate_and_measure_their_known_latencies() {
     let arms = [arm("A"), arm("B")];
     let (outcome, said) = run(&cell(&["A", "B"], 4), &arms, &[sleeping(1.0), sleeping(2.0)]);
     outcome.unwrap();
@@ -58,7 +58,7 @@ fn arms_take_turns_and_their_numbers_agree_with_their_law() {
     assert_eq!((&done[0]["blocks"], &done[0]["cancelled"]), (&4.into(), &false.into()));
 }
 
-/// A ratio of times is spoilt when the machine stands still for a moment: it must hold in one of three attempts.
+/// A momentary stall of the machine spoils a ratio of times, so it must hold in one of three attempts.
 fn in_one_of_three(mut attempt: impl FnMut() -> Result<(), String>) {
     let failures: Vec<String> = (0..3).map_while(|_| attempt().err()).collect();
     assert!(failures.len() < 3, "{failures:?}");
@@ -82,7 +82,7 @@ fn a_slice_without_arrivals_lasts_as_long_as_any_other() {
 }
 
 #[test]
-fn injected_events_are_run_and_not_counted_exactly() {
+fn injected_events_are_run_but_not_counted() {
     for (k, blocks) in [(25.0, 3), (100.0, 3), (7.5, 5)] {
         in_one_of_three(|| injected_events_are_charged(k, blocks));
     }
@@ -117,7 +117,7 @@ fn injected_events_are_charged(k: f64, blocks: u64) -> Result<(), String> {
 }
 
 #[test]
-fn short_measurings_have_as_many_injected_events_as_long_ones() {
+fn short_cells_inject_the_same_share_of_events_as_long_ones() {
     let slowed = OpenArm { slowdown_percent: 50.0, ..arm("B") };
     let request = Measure { guard_ns: 0, slice_ns: 5_000_000, ..cell(&["B"], 1) };
     let (mut counted, mut executed) = (0, 0);
@@ -131,7 +131,7 @@ fn short_measurings_have_as_many_injected_events_as_long_ones() {
         counted += sum(&said.of_type("slice"), "B", "events");
         executed += load.executed.load(SeqCst);
     }
-    // A worker's handful of events holds one injected event or two more or less; no worker may go without for good.
+    // A worker's few events may hold an injected event or two too many or too few, but over time every worker gets some.
     let injected = (executed - counted) as f64;
     let expected = executed as f64 * 50.0 / 150.0;
     assert!((injected / expected - 1.0).abs() < 0.07, "{injected} of {executed}, expected {expected}");
@@ -148,7 +148,7 @@ fn a_slowed_arm_is_slower_by_the_known_ratio() {
 }
 
 #[test]
-fn nothing_of_the_guard_is_counted() {
+fn nothing_in_the_guard_is_counted() {
     let request = Measure { slice_ns: 1_000_000, guard_ns: 60_000_000, ..cell(&["A"], 1) };
     let load = events(|host: &SliceHost| {
         std::thread::sleep(Duration::from_millis(2));
@@ -171,7 +171,7 @@ fn nothing_of_the_guard_is_counted() {
 }
 
 #[test]
-fn load_goes_on_uncounted_until_all_windows_are_over() {
+fn load_continues_uncounted_until_every_window_closes() {
     // One worker has events of 1 ms or 20 ms, the other a single event that ends 40 ms after the slice's 100 ms.
     let after = |short_ms, thinks: bool| {
         let after = Arc::new(AtomicU64::new(0));
@@ -210,7 +210,7 @@ impl Environment for Silent {
 }
 
 #[test]
-fn an_event_that_outlasts_the_warm_up_of_a_run_is_busy_from_its_end_on() {
+fn an_event_that_spans_the_warm_up_is_busy_only_after_it() {
     let gate = Arc::new(StartGate::new(1));
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::default());
     let stats: Arc<WorkerStats> = Arc::default();
@@ -243,7 +243,7 @@ fn an_event_that_outlasts_the_warm_up_of_a_run_is_busy_from_its_end_on() {
 static STREAMS: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
 
 #[test]
-fn both_arms_start_a_blocks_streams_alike_and_once() {
+fn both_arms_reseed_identically_once_per_block() {
     fn note(key_seed: u64, block: u64, thread: u32) {
         STREAMS.lock().unwrap().push((key_seed, block, thread));
     }

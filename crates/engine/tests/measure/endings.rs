@@ -82,7 +82,7 @@ fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
 }
 
 #[test]
-fn a_cancelled_cell_does_not_wait_for_an_event_that_takes_long() {
+fn a_cancelled_cell_does_not_wait_for_a_long_event() {
     let begun = Instant::now();
     let said = cancelled(events(|host: &SliceHost| {
         while !host.thread_host.aborted() {

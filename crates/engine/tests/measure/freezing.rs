@@ -1,4 +1,4 @@
-//! Servers of resting arms stand still, and none is left so.
+//! Servers of resting arms are frozen, and all are thawed in the end.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use bakeoff_script::host::EventEnd;
 
 use super::world::{arm, cell, events, run, sleeping};
 
-/// A process that stands for a server.
+/// A process that stands in for a server.
 struct Sleeper(std::process::Child);
 
 impl Sleeper {
@@ -61,7 +61,7 @@ fn only_the_server_under_load_is_awake_and_all_are_thawed_after() {
 }
 
 #[test]
-fn freezing_without_a_process_is_refused_plainly() {
+fn freezing_without_a_process_is_refused() {
     let request = Measure { freeze: true, ..cell(&["A"], 1) };
     let (outcome, _) = run(&request, &[arm("A")], &[sleeping(1.0)]);
     assert_eq!(outcome.unwrap_err().code, Code::BadRequest);

@@ -1,4 +1,4 @@
-//! Workloads of known law, and what is said of them.
+//! Workloads with known latencies, and the messages about them.
 
 use std::io::Write;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use bakeoff_load::net::ServerAddress;
 use bakeoff_script::host::{EventEnd, Events as _, QueryClass, Reply};
 use serde_json::Value;
 
-/// What was said, line by line.
+/// The messages sent, line by line.
 #[derive(Clone, Default)]
 pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
 

@@ -11,7 +11,7 @@ fn text(sql: &[u8]) -> String {
 }
 
 #[test]
-fn definers_are_taken_out_in_every_form_of_a_dump_and_nowhere_else() {
+fn definers_are_removed_from_definitions_and_nowhere_else() {
     let changed = |sql: &str| {
         let mut sql = sql.as_bytes().to_vec();
         without_definer(&mut sql, Dialect::default());
@@ -48,7 +48,7 @@ fn definers_are_taken_out_in_every_form_of_a_dump_and_nowhere_else() {
 }
 
 #[test]
-fn unknown_collations_get_the_nearest_one_and_texts_stay() {
+fn unknown_collations_are_replaced_but_not_in_strings() {
     let mut sql =
         b"CREATE TABLE t (a text DEFAULT 'see utf8mb4_0900_ai_ci') DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci"
             .to_vec();
@@ -68,13 +68,13 @@ fn unknown_collations_get_the_nearest_one_and_texts_stay() {
     assert_eq!(next("utf8mb4_uca1400_nopad_ai_ci").as_deref(), Some("utf8mb4_unicode_520_ci"));
     assert_eq!(next("utf8mb3_bin").as_deref(), Some("utf8_bin"));
     assert_eq!(next("utf8_bin").as_deref(), Some("utf8mb3_bin"));
-    // Nobody knows what a language's own order would become.
+    // Language-specific collations have no known replacement.
     assert_eq!(next("utf8mb4_ja_0900_as_cs"), None);
     assert_eq!(next("latin9_swedish_ci"), None);
 }
 
 #[test]
-fn unknown_modes_are_left_out_of_their_list() {
+fn unknown_sql_modes_are_removed_from_the_list() {
     let mut sql = b"/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,ANSI_QUOTES' */".to_vec();
     let error = refusal(1231, "Variable 'sql_mode' can't be set to the value of 'NO_AUTO_CREATE_USER'");
     assert!(translate(&mut sql, Dialect::default(), &error).is_some());
@@ -138,7 +138,7 @@ fn long_files_become_many_inserts() {
 }
 
 #[test]
-fn rows_of_another_form_are_refused() {
+fn malformed_rows_are_refused() {
     assert_eq!(inserts(b"1\t2\n1\n", &["", ""]), Err("row 2 does not have 2 values".to_owned()));
     assert_eq!(inserts(b"1\t2\t3\n", &["", ""]), Err("row 1 does not have 2 values".to_owned()));
     assert_eq!(inserts(b"1\t2", &["", ""]), Err("it ends within a row".to_owned()));
@@ -152,7 +152,7 @@ fn rows_of_another_form_are_refused() {
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_no_trouble(sql: Vec<u8>, begins in "(CREATE |SET |/\\*!50013 DEFINER=`|USE |)", message in "\\PC*", code in 1100u16..1300) {
+    fn arbitrary_bytes_do_not_panic(sql: Vec<u8>, begins in "(CREATE |SET |/\\*!50013 DEFINER=`|USE |)", message in "\\PC*", code in 1100u16..1300) {
         let mut sql = [begins.into_bytes(), sql].concat();
         left_out(&sql, b"mysql");
         beginning(&sql, Dialect::default());
@@ -164,7 +164,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn rows_of_any_values_come_out_as_they_went_in(values in proptest::collection::vec(proptest::collection::vec("[a-c'\\\\\t\n\\PC]{0,6}", 3), 0..20)) {
+    fn row_values_round_trip(values in proptest::collection::vec(proptest::collection::vec("[a-c'\\\\\t\n\\PC]{0,6}", 3), 0..20)) {
         let escaped = |value: &String| value.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n");
         let rows: String = values.iter().map(|row| row.iter().map(escaped).collect::<Vec<_>>().join("\t") + "\n").collect();
         let quoted = |value: &String| format!("'{}'", escaped(value).replace('\'', "''"));
@@ -177,7 +177,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_resumed_load_repeats_what_a_connection_forgets_and_nothing_that_stays() {
+fn statements_are_classified_for_resuming_a_load() {
     let effects = |statements: &[&str]| statements.iter().map(|sql| effect(sql.as_bytes())).collect::<Vec<_>>();
     let session =
         ["/*!40101 SET NAMES utf8 */", "USE `a`", "SELECT COUNT(*) INTO @a FROM t", "/*!50112 PREPARE s FROM @a */"];
@@ -193,7 +193,7 @@ fn a_resumed_load_repeats_what_a_connection_forgets_and_nothing_that_stays() {
 }
 
 #[test]
-fn code_of_either_flavour_is_of_the_session_after_any_comment() {
+fn version_comments_and_leading_comments_are_understood() {
     let long = format!("/* {} */ SET NAMES utf8", "a ".repeat(200));
     for sql in ["/*M!100616 SET @a = @@note_verbosity */", "/*!100616 SET a = 1 */", "/*M! SET a = 1 */", &long] {
         assert_eq!(effect(sql.as_bytes()), Effect::Session, "{sql}");
@@ -204,7 +204,7 @@ fn code_of_either_flavour_is_of_the_session_after_any_comment() {
 }
 
 #[test]
-fn texts_of_another_character_set_hide_nothing() {
+fn multi_byte_strings_do_not_hide_the_rest_of_a_statement() {
     let sjis = Dialect { multi_byte: bakeoff_capture::MultiByte::Sjis, ..Dialect::default() };
     let mut sql = b"CREATE TABLE t (a text COMMENT '\x95\x5c') COLLATE utf8mb4_0900_bin COMMENT '\x95\x5c'".to_vec();
     let error = refusal(1273, "Unknown collation: 'utf8mb4_0900_bin'");
@@ -216,7 +216,7 @@ fn texts_of_another_character_set_hide_nothing() {
 }
 
 #[test]
-fn events_are_disabled_wherever_they_say_whether_they_run() {
+fn created_events_are_disabled() {
     let disabled = |sql: &str| {
         let mut sql = sql.as_bytes().to_vec();
         disable_event(&mut sql, Dialect::default()).then(|| text(&sql))
@@ -239,7 +239,7 @@ fn events_are_disabled_wherever_they_say_whether_they_run() {
 }
 
 #[test]
-fn what_sets_the_time_zone_is_known() {
+fn statements_that_set_the_time_zone_are_recognised() {
     for sql in ["SET time_zone = 'x'", "/*!50106 SET TIME_ZONE= @a */", "SET a = 1, @@session.time_zone := SYSTEM"] {
         assert!(sets_time_zone(sql.as_bytes()), "{sql}");
     }

@@ -24,7 +24,7 @@ fn refused(line: &str) -> (Option<u64>, String) {
 }
 
 #[test]
-fn the_documents_examples_are_read() {
+fn documented_examples_are_parsed() {
     let request = Request::parse(MEASURE).unwrap();
     let Body::Measure(measure) = request.body else { panic!("not a measure") };
     assert_eq!((request.id, measure.seconds, measure.load), (3, Some(8.0), Load::Closed {}));
@@ -72,7 +72,7 @@ fn a_guard_lasts_until_all_workers_are_awake() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_the_id() {
+fn errors_carry_the_request_id_and_the_cause() {
     assert_eq!(refused("{").0, None);
     assert_eq!(refused("[1]").0, None);
     assert!(refused(r#"{"type":"ping"}"#).1.contains("no id"));
@@ -91,7 +91,7 @@ fn what_is_wrong_is_said_with_the_id() {
 }
 
 #[test]
-fn a_password_of_the_wrong_kind_is_not_repeated() {
+fn a_password_of_the_wrong_type_is_not_echoed() {
     let (_, message) = refused(&OPEN.replace("\"hunter2\"", "[\"hunter2\"]"));
     assert!(!message.contains("hunter2"), "{message}");
     let (_, message) = refused(&OPEN.replace("\"hunter2\"", "4711172"));

@@ -11,7 +11,7 @@ fn map(value: Value) -> Map<String, Value> {
 }
 
 #[test]
-fn an_arms_options_win_and_distributions_are_set_apart() {
+fn arm_options_win_and_distribution_options_are_separated() {
     let of_cell = map(json!({"tables": 4, "table-size": "10k", "rand_type": "zipfian", "skip_trx": true}));
     let of_arm = map(json!({"tables": 8, "rand-zipfian-exp": 0.9}));
     let settings = settings(&[&of_cell, &of_arm], 4, 7, &[1213]).unwrap();
@@ -26,7 +26,7 @@ fn an_arms_options_win_and_distributions_are_set_apart() {
 }
 
 #[test]
-fn what_is_no_value_of_an_option_is_refused() {
+fn invalid_option_values_are_refused() {
     for bad in [
         json!({"tables": null}),
         json!({"rand_type": "normal"}),

@@ -1,4 +1,4 @@
-//! The client against servers that break: every failure has its number, and none of them hangs.
+//! The client against broken servers: every failure has an error code, and none hangs.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ const OK_1: &[u8] = b"\x07\0\0\x01\0\0\0\x02\0\0\0";
 /// One row of one column.
 const ROW: &[u8] = b"\x01\0\0\x01\x01\x17\0\0\x02\x03def\0\0\0\x01a\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\x02\0\0\x03\x011\x07\0\0\x04\xfe\0\0\x02\0\0\0";
 
-/// A port at which `serve` waits for each client that comes, until the test's process ends.
+/// Listens on a port and hands every client to `serve`, until the process ends.
 fn server(serve: impl Fn(TcpStream) + Send + 'static) -> ServerAddress {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -39,7 +39,7 @@ fn packet(stream: &mut TcpStream) {
     }
 }
 
-/// Logs the client in, whatever it says, and answers its SET NAMES and the question for the names.
+/// Accepts any login, then answers SET NAMES and the query for the session's names.
 fn log_in(stream: &mut TcpStream) {
     let names = b"\x01\0\0\x01\x02\x17\0\0\x02\x03def\0\0\0\x01a\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\x17\0\0\x03\x03def\0\0\0\x01b\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\
         \x1b\0\0\x04\x07utf8mb4\x12utf8mb4_general_ci\x07\0\0\x05\xfe\0\0\x02\0\0\0";
@@ -60,7 +60,7 @@ fn refused(address: ServerAddress) -> SqlError {
 }
 
 #[test]
-fn the_greeting_of_this_test_is_a_good_one() {
+fn the_fake_greeting_is_accepted() {
     let address = server(|mut stream| {
         log_in(&mut stream);
         packet(&mut stream);
@@ -73,7 +73,7 @@ fn the_greeting_of_this_test_is_a_good_one() {
 }
 
 #[test]
-fn nobody_is_there() {
+fn an_unreachable_endpoint_is_an_error() {
     let nowhere = Endpoint::Unix("/nonexistent/s.sock".into());
     let error = refused(ServerAddress { endpoint: nowhere, ..ServerAddress::default() });
     assert_eq!(error.code, 2002);
@@ -88,7 +88,7 @@ fn nobody_is_there() {
 }
 
 #[test]
-fn a_server_that_never_greets() {
+fn a_missing_greeting_times_out() {
     let address = server(|stream| {
         std::thread::sleep(Duration::from_secs(2));
         drop(stream);
@@ -99,7 +99,7 @@ fn a_server_that_never_greets() {
 }
 
 #[test]
-fn a_server_that_greets_drop_by_drop_is_given_up_in_time() {
+fn a_trickling_greeting_times_out() {
     let address = server(|mut stream| {
         for byte in GREETING {
             let _ = stream.write_all(&[*byte]);
@@ -110,7 +110,7 @@ fn a_server_that_greets_drop_by_drop_is_given_up_in_time() {
 }
 
 #[test]
-fn a_server_that_hangs_up_or_is_something_else() {
+fn a_hangup_or_a_foreign_protocol_is_an_error() {
     let address = server(drop);
     assert_eq!(refused(address).code, 2013);
     let address = server(|mut stream| {
@@ -135,7 +135,7 @@ fn required_tls_that_the_server_does_not_offer_is_an_error() {
 }
 
 #[test]
-fn a_server_that_stalls_after_the_login_is_given_up_in_time() {
+fn a_stall_after_the_login_hits_the_connect_timeout() {
     let address = server(|mut stream| {
         let _ = stream.write_all(GREETING);
         packet(&mut stream);
@@ -147,7 +147,7 @@ fn a_server_that_stalls_after_the_login_is_given_up_in_time() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_read_is_an_error_in_every_mode_of_tls() {
+fn an_unreadable_client_certificate_is_an_error() {
     let address = server(|mut stream| log_in(&mut stream));
     for mode in [TlsMode::Preferred, TlsMode::Required] {
         let missing = Some("/nonexistent/client.pem".into());
@@ -160,7 +160,7 @@ fn a_certificate_that_cannot_be_read_is_an_error_in_every_mode_of_tls() {
 
 /// The server serves one client at a time: the second waits until the first is gone.
 #[test]
-fn a_client_that_reconnects_has_ended_its_old_connection() {
+fn reconnecting_closes_the_old_connection_first() {
     let address = server(|mut stream| {
         log_in(&mut stream);
         packet(&mut stream);
@@ -173,7 +173,7 @@ fn a_client_that_reconnects_has_ended_its_old_connection() {
 }
 
 #[test]
-fn a_client_that_cannot_reconnect_is_without_connection_though_results_were_to_come() {
+fn a_failed_reconnect_disconnects_despite_pending_results() {
     let clients = AtomicU32::new(0);
     let address = server(move |mut stream| {
         if clients.fetch_add(1, Relaxed) == 0 {
@@ -191,7 +191,7 @@ fn a_client_that_cannot_reconnect_is_without_connection_though_results_were_to_c
 }
 
 #[test]
-fn a_value_that_cannot_be_sent_leaves_the_last_rows_as_they_are() {
+fn a_rejected_parameter_keeps_the_previous_rows() {
     let address = server(|mut stream| {
         log_in(&mut stream);
         packet(&mut stream);
@@ -210,7 +210,7 @@ fn a_value_that_cannot_be_sent_leaves_the_last_rows_as_they_are() {
 }
 
 #[test]
-fn too_many_connections() {
+fn too_many_connections_is_reported() {
     let address = server(|mut stream| {
         let _ = stream.write_all(b"\x17\0\0\0\xff\x10\x04Too many connections");
     });
@@ -218,9 +218,9 @@ fn too_many_connections() {
     assert_eq!((error.code, &*error.message), (1040, "Too many connections"));
 }
 
-/// Bytes of a reply, and what becomes of the statement when the server stops there.
+/// Cuts the reply after each of these numbers of bytes.
 #[test]
-fn a_reply_that_stops_anywhere_is_a_lost_connection() {
+fn a_truncated_reply_is_a_lost_connection() {
     for length in [0, 3, 4, 5, 9, 30, 33, 36, ROW.len() - 1] {
         let address = server(move |mut stream| {
             log_in(&mut stream);
@@ -235,7 +235,7 @@ fn a_reply_that_stops_anywhere_is_a_lost_connection() {
 }
 
 #[test]
-fn a_reply_of_garbage_is_fatal() {
+fn a_malformed_reply_is_fatal() {
     let address = server(|mut stream| {
         log_in(&mut stream);
         packet(&mut stream);
@@ -248,7 +248,7 @@ fn a_reply_of_garbage_is_fatal() {
 }
 
 #[test]
-fn a_server_that_wants_a_file_gets_none_and_loses_the_connection() {
+fn a_request_for_a_local_file_ends_the_connection() {
     let (report, reported) = std::sync::mpsc::channel();
     let address = server(move |mut stream| {
         log_in(&mut stream);
@@ -267,7 +267,7 @@ fn a_server_that_wants_a_file_gets_none_and_loses_the_connection() {
 }
 
 #[test]
-fn a_cut_lifeline_ends_a_statement_at_once() {
+fn cutting_the_connection_ends_a_running_statement() {
     let address = server(|mut stream| {
         log_in(&mut stream);
         std::thread::sleep(Duration::from_secs(20));
@@ -332,7 +332,7 @@ fn read_packet(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_reconnect_asks_for_nothing_that_is_known() {
+fn reconnects_do_not_repeat_known_session_setup() {
     let (report, connections) = channel();
     let address = server(move |stream| obliging(stream, &report));
     let mut client = Client::connect(&Arc::new(address)).unwrap();
@@ -346,15 +346,15 @@ fn a_reconnect_asks_for_nothing_that_is_known() {
     let seen: Vec<_> = connections.iter().take(4).collect();
     let seen: Vec<(u8, Vec<&str>)> =
         seen.iter().map(|(collation, commands)| (*collation, commands.iter().map(String::as_str).collect())).collect();
-    // The first sets the names and asks for them, the second asks whether its login has set them.
+    // The first connection sets and queries the names. The second queries whether its login set them.
     assert_eq!(seen, [(45, vec!["SET NAMES utf8mb4", ask]), (224, vec![ask]), (224, vec![]), (224, vec![])]);
 }
 
 #[test]
-fn names_that_a_login_cannot_set_are_set_by_each_connection() {
+fn a_non_ascii_user_runs_set_names_on_every_connection() {
     let (report, connections) = channel();
     let address = server(move |stream| obliging(stream, &report));
-    // The server would read such a name by the announced character set.
+    // The server would decode this name in the announced character set.
     let mut client = Client::connect(&Arc::new(ServerAddress { user: "Gr\u{fc}n".into(), ..address })).unwrap();
     for _ in 0..2 {
         client.reconnect().unwrap();

@@ -5,7 +5,7 @@ use bakeoff_script::host::{Connection as _, SqlError};
 
 use super::servers::{Flavour, Server, connect, rows, run, servers, value};
 
-/// Makes an account `bakeoff_test_NAME`, whatever was there before.
+/// Creates the account `bakeoff_test_NAME`, replacing an existing one.
 fn account(server: &Server, name: &str, identified: &str, password: &str) -> ServerAddress {
     let user = format!("bakeoff_test_{name}");
     let mut root = server.root();
@@ -59,7 +59,7 @@ fn native_password_over_every_transport() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn no_password() {
+fn an_account_without_a_password_can_log_in() {
     for server in servers() {
         let address = account(&server, "empty", "BY ''", "");
         logs_in(&address);
@@ -79,7 +79,7 @@ fn caching_sha2_password_slow_and_fast_over_every_transport() {
             ways.push(ServerAddress { tls: tls(TlsMode::Required), ..tcp });
         }
         for way in ways {
-            // Empties the server's cache, so that the first login goes the whole way.
+            // Empty the server's cache, so that the first login needs full authentication.
             run(&mut server.root(), &["FLUSH PRIVILEGES"]);
             let cold = logs_in(&way);
             let warm = logs_in(&way);
@@ -109,7 +109,7 @@ fn sha256_password() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn ed25519() {
+fn ed25519_works_over_every_transport() {
     for server in servers().into_iter().filter(|server| server.flavour == Flavour::MariaDb) {
         let plugins =
             "SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'ed25519' AND plugin_status = 'ACTIVE'";
@@ -128,7 +128,7 @@ fn ed25519() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn tls_modes() {
+fn each_tls_mode_is_enforced() {
     for server in servers() {
         let identified = match server.flavour {
             Flavour::MySql57 | Flavour::MariaDb => "BY 'secret-5'",
@@ -210,7 +210,7 @@ fn charset_and_collation_are_confirmed() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn a_reconnect_has_the_session_that_set_names_makes() {
+fn a_reconnect_restores_the_character_set_without_extra_statements() {
     const NAMES: &str = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@character_set_results, \
                          @@collation_connection, COLLATION('a'))";
     // How many statements logging in has taken: this one counts itself, too.

@@ -1,4 +1,4 @@
-//! What goes wrong, and with which number.
+//! Errors and their codes.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn an_error_leaves_the_connection_usable() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn a_killed_connection_is_fatal_and_reconnects_with_its_statements() {
+fn reconnecting_after_a_kill_restores_prepared_statements() {
     for server in servers() {
         let mut client = server.root();
         run(&mut client, &["CREATE DATABASE IF NOT EXISTS bakeoff_test"]);
@@ -54,7 +54,7 @@ fn a_killed_connection_is_fatal_and_reconnects_with_its_statements() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn silence_has_an_end() {
+fn a_slow_query_hits_the_read_timeout() {
     for server in servers() {
         let mut client =
             connect(ServerAddress { read_timeout: Duration::from_millis(300), ..server.address() }).unwrap();
@@ -68,7 +68,7 @@ fn silence_has_an_end() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn a_statement_beyond_the_servers_limit_is_reported_as_such() {
+fn a_statement_above_max_allowed_packet_is_a_fatal_error() {
     for server in servers() {
         run(&mut server.root(), &["SET GLOBAL max_allowed_packet = 1048576"]);
         let mut client = server.root();

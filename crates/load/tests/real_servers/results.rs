@@ -1,4 +1,4 @@
-//! Rows: binary ones read like text ones, large ones are whole, several results come in order.
+//! Rows: binary and text rows agree, large ones arrive intact, and several results come in order.
 
 use bakeoff_script::host::Connection as _;
 
@@ -59,7 +59,7 @@ fn binary_rows_read_like_text_rows() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn floats_of_every_size_read_alike() {
+fn floats_of_every_magnitude_match_in_text_and_binary() {
     for server in servers() {
         let mut client = server.root();
         run(
@@ -111,7 +111,7 @@ fn several_results_come_in_order() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn a_procedure_answers_text_and_prepared_calls() {
+fn procedures_can_be_called_as_text_or_prepared() {
     for server in servers() {
         let mut client = server.root();
         run(
@@ -138,9 +138,9 @@ fn a_procedure_answers_text_and_prepared_calls() {
 /// Packets at and around 16 MiB, both ways, in text and binary.
 #[test]
 #[ignore = "needs real servers"]
-fn long_packets_are_whole() {
+fn packets_around_16_mib_arrive_intact() {
     use bakeoff_script::host::Value;
-    // How our packets are cut is the same for every server: every length at the first, the decisive ones at the others.
+    // Splitting packets does not depend on the server: try every length on the first and the crucial two on the others.
     let lengths = [16_777_215_usize, 20_000_000, 16_777_215 - 9, 16_777_215 - 4, 16_777_216];
     for (index, server) in servers().into_iter().enumerate() {
         allow_long_packets(&server);
@@ -172,7 +172,7 @@ fn allow_long_packets(server: &Server) {
 
 #[test]
 #[ignore = "needs real servers"]
-fn a_result_too_large_to_keep_is_counted_and_not_kept() {
+fn rows_of_an_oversized_result_are_counted_and_discarded() {
     for server in servers() {
         let mut client = server.root();
         let bits = "(SELECT 0 x UNION ALL SELECT 1)";

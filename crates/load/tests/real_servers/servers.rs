@@ -52,7 +52,7 @@ impl Server {
         ServerAddress { user: user.into(), password: password.into(), ..self.address() }
     }
 
-    /// The same over TCP; `None`, with a line that says so, without a port.
+    /// The same address over TCP, or `None` (with a note on stderr) if no port is set.
     pub(crate) fn tcp(&self, address: ServerAddress) -> Option<ServerAddress> {
         let Some(port) = self.port else {
             eprintln!("{:?} is not tested over TCP: no …_PORT is set", self.flavour);

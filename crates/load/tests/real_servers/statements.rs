@@ -1,4 +1,4 @@
-//! Text and prepared statements: equal meaning in every mode.
+//! Text and prepared statements mean the same in every mode.
 
 use bakeoff_load::net::PrepareMode;
 use bakeoff_script::host::{Connection as _, QueryClass, Value};
@@ -18,7 +18,7 @@ fn prepared(server: &Server, mode: PrepareMode, charset: &str, before: &str, sql
 
 #[test]
 #[ignore = "needs real servers"]
-fn replies_are_classed_as_sysbench_does() {
+fn replies_are_classified_like_sysbench() {
     for server in servers() {
         let mut client = server.root();
         run(
@@ -72,7 +72,7 @@ fn both_modes_give_parameters_the_same_meaning() {
         for before in ["SET sql_mode = ''", "SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'"] {
             for value in values {
                 let ask = |mode| {
-                    // HEX of a number is another function: it rounds, and fails for some literals and not for the same parameters.
+                    // HEX of a number rounds, and fails for some literals but not for the same values as parameters.
                     let sql: &[u8] = match value {
                         Value::Bytes(_) => b"SELECT HEX(?), ? + 0, ? IS NULL, '?', ? /* ? */ -- ?",
                         _ => b"SELECT CONCAT(?), ? + 0, ? IS NULL, '?', ? /* ? */ -- ?",
@@ -113,7 +113,7 @@ fn no_character_set_lets_a_value_break_out() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn values_must_go_with_the_parameters() {
+fn values_must_match_the_parameters() {
     for server in servers() {
         for mode in MODES {
             let mut client = server.root_in(mode, "utf8mb4");
@@ -153,7 +153,7 @@ fn types_may_change_from_one_execution_to_the_next() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn what_cannot_be_prepared_goes_as_text() {
+fn unpreparable_statements_are_sent_as_text() {
     for server in servers().into_iter().filter(|server| server.flavour == Flavour::MySql57) {
         let mut client = server.root();
         run(&mut client, &["CREATE DATABASE IF NOT EXISTS bakeoff_test"]);

@@ -14,7 +14,7 @@ fn taker(schedule: &ArrivalSchedule) -> impl FnMut(u64) -> Option<u64> {
 
 proptest! {
     #[test]
-    fn starts_are_in_order_within_the_slice_and_follow_from_the_key(
+    fn starts_are_sorted_within_the_slice_and_reproducible(
         rate_per_s in 0.1_f64..1e5,
         length_ns in 1_u64..1_000_000_000,
         key: [u64; 4],
@@ -48,7 +48,7 @@ fn fixed_gaps_are_equal() {
 }
 
 #[test]
-fn fewer_than_one_a_slice_are_right_on_average() {
+fn rates_below_one_per_slice_are_right_on_average() {
     let count: usize =
         (0..1_000).map(|block| intended_starts(Arrivals::Fixed, 3.0, 100_000_000, [9, block, 1, 0]).len()).sum();
     // 300 expected, standard deviation 14.
@@ -66,7 +66,7 @@ fn each_start_of_a_slice_is_taken_once_and_in_order() {
 }
 
 #[test]
-fn what_is_untaken_when_it_is_too_late_is_dropped() {
+fn starts_not_taken_by_the_deadline_are_dropped() {
     let schedule = ArrivalSchedule::of_slice(vec![1, 5, 9, 12], 0, 100);
     let mut take = taker(&schedule);
     assert_eq!(take(99), Some(1));
@@ -76,7 +76,7 @@ fn what_is_untaken_when_it_is_too_late_is_dropped() {
 }
 
 #[test]
-fn a_stream_comes_at_its_rate_and_in_order() {
+fn a_poisson_stream_keeps_its_rate_and_order() {
     let schedule = ArrivalSchedule::poisson(1_000, 5 * SECOND_NS, 15 * SECOND_NS, 1);
     let mut take = taker(&schedule);
     let starts: Vec<u64> = std::iter::from_fn(|| take(0)).collect();
@@ -108,7 +108,7 @@ fn workers_share_a_stream() {
 }
 
 #[test]
-fn what_nobody_took_waits_and_what_is_taken_ahead_does_not() {
+fn only_due_starts_not_yet_taken_are_waiting() {
     let schedule = ArrivalSchedule::poisson(100, 0, 2 * SECOND_NS, 2);
     let mut take = taker(&schedule);
     assert_eq!(schedule.waiting(0), 0);
@@ -124,7 +124,7 @@ fn what_nobody_took_waits_and_what_is_taken_ahead_does_not() {
 }
 
 #[test]
-fn a_few_starts_in_the_last_moment_are_not_falling_behind() {
+fn a_small_backlog_is_not_falling_behind() {
     let schedule = ArrivalSchedule::poisson(1_000, 0, SECOND_NS, 3);
     let due = schedule.waiting(SECOND_NS);
     assert!((900..1_100).contains(&due), "{due}");
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn each_group_of_four_has_two_of_each(seed: u64) {
+    fn each_arm_starts_two_of_every_four_blocks(seed: u64) {
         let orders: Vec<_> = BlockOrders::new(2, seed).take(40).collect();
         for group in orders.chunks(GROUP) {
             prop_assert_eq!(group.iter().filter(|order| order[0] == 0).count(), 2);

@@ -9,7 +9,7 @@ use crate::machine::cache_line::{between_cpus, round_trip};
 use crate::machine::placement::{SYS, cores_first};
 
 #[test]
-fn two_cpus_that_may_be_used_pass_a_line() {
+fn two_usable_cpus_exchange_a_cache_line() {
     let usable = cores_first(&sched_getaffinity(None).unwrap(), Path::new(SYS));
     let [first, second, ..] = usable[..] else {
         return assert_eq!(between_cpus(), None);
@@ -20,7 +20,7 @@ fn two_cpus_that_may_be_used_pass_a_line() {
 }
 
 #[test]
-fn one_cpu_or_one_that_may_not_be_used_is_no_pair() {
+fn a_round_trip_needs_two_usable_cpus() {
     assert_eq!(round_trip(0, 0), None);
     assert_eq!(round_trip(0, CpuSet::MAX_CPU), None);
     assert_eq!(round_trip(0, CpuSet::MAX_CPU - 1), None);

@@ -13,7 +13,7 @@ fn addresses_take_turns() {
 }
 
 #[test]
-fn what_the_script_leaves_unset_is_the_arms() {
+fn unset_connection_fields_default_to_the_arms() {
     let arm = ServerAddress { user: "bench".into(), database: Some("sbtest".into()), ..ServerAddress::default() };
     let target = ConnectTarget { port: Some(3307), database: Some("other".into()), ..ConnectTarget::default() };
     let address = redirected(&arm, &target);
@@ -24,7 +24,7 @@ fn what_the_script_leaves_unset_is_the_arms() {
 }
 
 #[test]
-fn hosts_of_this_machine_are_known() {
+fn loopback_hosts_are_recognised() {
     for host in ["localhost", "127.0.0.1", "127.8.8.8", "::1", "[::1]"] {
         assert!(is_loopback(host), "{host}");
     }

@@ -52,7 +52,7 @@ fn a_panic_thaws() {
 }
 
 #[test]
-fn a_process_that_is_not_there_is_an_error() {
+fn freezing_a_missing_process_is_an_error() {
     let mut sleeper = Sleeper::new();
     let pid = sleeper.pid();
     sleeper.0.kill().unwrap();

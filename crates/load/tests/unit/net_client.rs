@@ -14,7 +14,7 @@ fn a_closed_statement_is_gone() {
 }
 
 #[test]
-fn statements_that_come_and_go_take_no_more_room() {
+fn slots_of_closed_statements_are_reused() {
     let mut statements = Statements::default();
     let template = || Statement::Text(Template::new(b"x", DIALECT));
     let lasting = statements.add(template());

@@ -30,7 +30,7 @@ fn a_socket_attached_after_the_cut_is_dead() {
 }
 
 #[test]
-fn a_detached_socket_is_closed_for_the_peer() {
+fn dropping_a_detached_socket_closes_it() {
     let (here, mut there) = UnixStream::pair().unwrap();
     let canceller = ConnectionCanceller::default();
     // SAFETY: detached before it is closed.
@@ -59,7 +59,7 @@ fn an_address_that_does_not_answer_leaves_time_for_the_next() {
 }
 
 #[test]
-fn of_several_addresses_the_error_of_the_first_is_said() {
+fn the_error_of_the_first_address_is_reported() {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let closed = listener.local_addr().unwrap();
     drop(listener);
@@ -69,7 +69,7 @@ fn of_several_addresses_the_error_of_the_first_is_said() {
 }
 
 #[test]
-fn a_resolver_that_hangs_is_given_up_in_time() {
+fn a_hanging_resolver_times_out() {
     let begun = Instant::now();
     let (_hold, forever) = channel::<()>();
     let hanging = move || {
@@ -82,7 +82,7 @@ fn a_resolver_that_hangs_is_given_up_in_time() {
 }
 
 #[test]
-fn a_name_is_resolved_once_until_no_connection_can_be_made() {
+fn a_resolved_name_is_cached_until_connecting_fails() {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let resolved = Mutex::default();

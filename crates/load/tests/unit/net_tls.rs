@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn both_sides_come_to_the_same_secret() {
+fn both_sides_derive_the_same_secret() {
     let (here, there) = (MysqlGroup.start().unwrap(), MysqlGroup.start().unwrap());
     let (ours, theirs) = (here.pub_key().to_vec(), there.pub_key().to_vec());
     assert_ne!(ours, theirs);
@@ -12,7 +12,7 @@ fn both_sides_come_to_the_same_secret() {
 }
 
 #[test]
-fn keys_that_give_the_secret_away_are_refused() {
+fn weak_public_keys_are_refused() {
     let last = padded(&(BigUint::from_bytes_be(DHE_PRIME) - BigUint::from(1_u8)));
     for weak in [&[0][..], &[1], &last, DHE_PRIME] {
         assert!(MysqlGroup.start().unwrap().complete(weak).is_err());
@@ -20,13 +20,13 @@ fn keys_that_give_the_secret_away_are_refused() {
 }
 
 #[test]
-fn the_suites_are_the_elliptic_ones_but_for_the_exchange() {
+fn the_dhe_suites_are_rsa_with_aes_gcm() {
     let names: Vec<_> = dhe_cipher_suites().iter().map(|suite| suite.suite().as_str()).collect();
     assert_eq!(names, [Some("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384"), Some("TLS_DHE_RSA_WITH_AES_128_GCM_SHA256")]);
 }
 
 #[test]
-fn the_files_of_an_address_are_read_once() {
+fn tls_files_are_read_once_per_address() {
     let ca = std::env::temp_dir().join(format!("bakeoff-ca-{}.pem", std::process::id()));
     std::fs::write(&ca, include_str!("../../testdata/ca.pem")).unwrap();
     let options = TlsOptions { mode: TlsMode::VerifyCa, ca: Some(ca.clone()), ..TlsOptions::default() };

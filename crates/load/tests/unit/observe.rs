@@ -26,7 +26,7 @@ fn a_process_watching_itself_sees_its_cpu_time() {
 }
 
 #[test]
-fn what_was_spent_on_uncounted_events_is_left_out() {
+fn costs_of_uncounted_events_are_left_out() {
     let before = KernelCounters { server_cpu_ns: Some(7), host_steal_ns: Some(30), ..KernelCounters::default() };
     let after = KernelCounters {
         server_cpu_ns: Some(44_000_007),
@@ -42,7 +42,7 @@ fn what_was_spent_on_uncounted_events_is_left_out() {
 }
 
 #[test]
-fn a_thread_that_works_is_named() {
+fn busy_threads_are_reported_by_name() {
     let pid = i32::try_from(std::process::id()).unwrap();
     let mut observer = Observer::new(Some(pid));
     observer.before_slice(100_000_000);
@@ -68,7 +68,7 @@ fn a_thread_that_works_is_named() {
 }
 
 #[test]
-fn a_server_that_is_not_there_gives_null() {
+fn a_missing_server_process_has_no_counters() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let mut observer = Observer::new(Some(i32::try_from(child.id()).unwrap()));
@@ -80,7 +80,7 @@ fn a_server_that_is_not_there_gives_null() {
 }
 
 #[test]
-fn the_machines_line_is_read_by_column() {
+fn proc_stat_columns_are_parsed() {
     let mut snapshot = KernelCounters::default();
     parse_host("cpu  1 2 4 8 16 32 64 128 0 0\ncpu0 9 9\nctxt 77\nbtime 5\n", &mut snapshot);
     let tick_ns = 1_000_000_000 / clock_ticks_per_second();
@@ -93,7 +93,7 @@ fn the_machines_line_is_read_by_column() {
 }
 
 #[test]
-fn a_slow_reading_is_left_out_of_slices_and_stands_for_them() {
+fn expensive_counters_are_read_only_every_few_slices() {
     let slice_ns = 5_000_000;
     let mut reading = SparseReading { cost_ns: 400_000, unread_ns: 20_000_000, is_due: false };
     let mut stood_for_ns = Vec::new();
@@ -108,7 +108,7 @@ fn a_slow_reading_is_left_out_of_slices_and_stands_for_them() {
 }
 
 #[test]
-fn the_machines_counters_are_scaled_to_the_slices_left_out() {
+fn host_counters_are_scaled_up_for_slices_without_a_reading() {
     let mut observer = Observer::default();
     observer.before.host_steal_ns = Some(10);
     observer.before.client_user_ns = Some(10);

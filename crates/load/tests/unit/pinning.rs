@@ -4,7 +4,7 @@ use super::*;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// A thread of this process, which stands for a server.
+/// A thread of this process that stands in for a server.
 struct Thread {
     id: i32,
     end: Option<Sender<()>>,
@@ -49,7 +49,7 @@ fn one_cpu() -> CpuSet {
     cpu
 }
 
-/// A file as a killed program leaves it.
+/// Writes the file that a killed program leaves behind.
 fn file_of_the_killed(name: &str, thread: &Thread, started: u64) -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("bakeoff-test-{name}-{}", own_pid()));
     let entry = u64::from(own_pid().cast_unsigned()) << 32 | u64::from(thread.id.cast_unsigned());
@@ -68,7 +68,7 @@ fn a_thread_is_pinned_and_gets_its_cpus_back() {
 }
 
 #[test]
-fn threads_that_a_killed_program_left_pinned_get_their_cpus_back() {
+fn threads_left_pinned_by_a_killed_program_are_unpinned() {
     let thread = Thread::start();
     sched_setaffinity(Pid::from_raw(thread.id), &one_cpu()).unwrap();
     let path = file_of_the_killed("left", &thread, started_at(own_pid(), thread.id).unwrap());
@@ -78,7 +78,7 @@ fn threads_that_a_killed_program_left_pinned_get_their_cpus_back() {
 }
 
 #[test]
-fn a_later_thread_of_the_same_number_is_left_alone() {
+fn a_thread_with_a_reused_id_is_left_alone() {
     let thread = Thread::start();
     sched_setaffinity(Pid::from_raw(thread.id), &one_cpu()).unwrap();
     let path = file_of_the_killed("later", &thread, 1);
@@ -88,7 +88,7 @@ fn a_later_thread_of_the_same_number_is_left_alone() {
 }
 
 #[test]
-fn the_threads_of_a_program_that_lives_are_left_alone() {
+fn threads_pinned_by_a_running_program_are_left_alone() {
     let thread = Thread::start();
     sched_setaffinity(Pid::from_raw(thread.id), &one_cpu()).unwrap();
     let path = file_of_the_killed("lives", &thread, started_at(own_pid(), thread.id).unwrap());

@@ -3,14 +3,14 @@
 use super::*;
 
 #[test]
-fn lists_of_numbers_are_read_as_the_kernel_writes_them() {
+fn kernel_cpu_lists_are_parsed() {
     assert_eq!(parse_list("0-2,8\n").collect::<Vec<_>>(), [0, 1, 2, 8]);
     assert_eq!(parse_list("5\n").collect::<Vec<_>>(), [5]);
     assert_eq!(parse_list("").count(), 0);
 }
 
 #[test]
-fn a_thread_that_runs_is_counted() {
+fn a_thread_that_ran_is_detected() {
     let pid = i32::try_from(std::process::id()).unwrap();
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     let mut times_run = TimesRun::open(pid, thread).unwrap();
@@ -87,7 +87,7 @@ const MACHINES: [Machine; 6] = [
 ];
 
 #[test]
-fn connections_take_one_cpu_of_every_core_before_a_sibling() {
+fn connections_fill_every_core_before_any_sibling() {
     for machine in &MACHINES {
         machine.with(|sys, usable| {
             let cpus = cores_first(usable, sys);
@@ -102,7 +102,7 @@ fn connections_take_one_cpu_of_every_core_before_a_sibling() {
 }
 
 #[test]
-fn connections_change_their_cpus_within_a_node_only() {
+fn connections_are_shuffled_only_within_numa_nodes() {
     for (machine, workers) in MACHINES.iter().flat_map(|machine| [4, 64, 1_024].map(|workers| (machine, workers))) {
         machine.with(|sys, usable| {
             let cpus = cores_first(usable, sys);

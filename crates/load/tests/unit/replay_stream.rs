@@ -1,4 +1,4 @@
-//! Tests of chunks: whole transactions, the order within connections, nothing lost and nothing twice.
+//! Tests of chunks: transactions stay whole, connections keep their order, and nothing is lost or repeated.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A capture of a general log of these events: connection, command, text; one a millisecond.
+/// Captures a general log of these events (connection, command, text), one per millisecond.
 fn captured(events: &[(u64, &str, String)]) -> (PathBuf, PathBuf) {
     captured_at(events, |at| at)
 }
 
-/// As [`captured`]; the moment of each event by its place [ms].
+/// Like [`captured`], with the time of each event computed from its index [ms].
 fn captured_at(events: &[(u64, &str, String)], moment: impl Fn(usize) -> usize) -> (PathBuf, PathBuf) {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -88,7 +88,7 @@ fn a_transaction_belongs_to_the_chunk_in_which_it_begins() {
 }
 
 #[test]
-fn without_autocommit_transactions_begin_by_themselves_and_definitions_end_them() {
+fn without_autocommit_transactions_begin_implicitly_and_ddl_ends_them() {
     let (folder, file) = captured(&queries(&[
         (1, "SET autocommit=0"),
         (1, "INSERT INTO t VALUES (1)"),
@@ -115,7 +115,7 @@ fn without_autocommit_transactions_begin_by_themselves_and_definitions_end_them(
 }
 
 #[test]
-fn tables_stay_locked_in_one_chunk_until_they_are_unlocked_or_a_transaction_begins() {
+fn lock_tables_is_not_split_until_unlock_or_begin() {
     let (folder, file) = captured(&queries(&[
         (1, "LOCK TABLES t WRITE"),
         (1, "ALTER TABLE t DISABLE KEYS"),
@@ -134,7 +134,7 @@ fn tables_stay_locked_in_one_chunk_until_they_are_unlocked_or_a_transaction_begi
 }
 
 #[test]
-fn a_transaction_whose_connection_leaves_is_rolled_back() {
+fn an_open_transaction_is_rolled_back_when_its_connection_ends() {
     let mut events = queries(&[(1, "BEGIN"), (1, "DELETE FROM t"), (2, "BEGIN"), (2, "COMMIT"), (3, "BEGIN")]);
     events.insert(2, (1, "Quit", String::new()));
     let (folder, file) = captured(&events);
@@ -148,7 +148,7 @@ fn a_transaction_whose_connection_leaves_is_rolled_back() {
 }
 
 #[test]
-fn without_numbers_of_connections_no_session_ends() {
+fn without_connection_ids_quit_ends_no_session() {
     let event = |sql: &str| {
         let (command, digest) = if sql == "Quit" { ("Quit", "") } else { ("Query", r#","digest":"a""#) };
         format!(r#"{{"type":"event","command":"{command}","sql":"{sql}"{digest}}}"#) + "\n"
@@ -162,7 +162,7 @@ fn without_numbers_of_connections_no_session_ends() {
 }
 
 #[test]
-fn reads_begin_again_and_writes_end_with_the_capture() {
+fn read_only_captures_loop_and_captures_with_writes_end() {
     let reads = queries(&[(1, "SELECT 1"), (1, "SELECT 2"), (1, "SELECT 3")]);
     let (folder, file) = captured(&reads);
     let found: Vec<String> = transactions(&chunks(order(&file, 1, 2), 2)).concat().concat();
@@ -185,7 +185,7 @@ fn reads_begin_again_and_writes_end_with_the_capture() {
 }
 
 #[test]
-fn a_transaction_without_an_end_does_not_keep_the_capture_in_memory() {
+fn an_unfinished_transaction_does_not_keep_the_capture_in_memory() {
     let mut events = queries(&[(1, "BEGIN"), (1, "UPDATE t SET a = 0")]);
     for number in 0..30_000 {
         events.push((2, "Query", format!("UPDATE t SET a = {number}")));
@@ -205,7 +205,7 @@ fn a_transaction_without_an_end_does_not_keep_the_capture_in_memory() {
 }
 
 #[test]
-fn a_transaction_that_was_cut_is_rolled_back_where_its_connection_leaves() {
+fn a_split_transaction_is_rolled_back_where_its_connection_quits() {
     let mut events = queries(&[(1, "BEGIN"), (1, "UPDATE t SET a = 0")]);
     events.extend((0..30_000).map(|number| (2, "Query", format!("UPDATE t SET a = {number}"))));
     events.extend([(1, "Quit", String::new()), (2, "Query", "SELECT 1".to_owned())]);
@@ -220,7 +220,7 @@ fn a_transaction_that_was_cut_is_rolled_back_where_its_connection_leaves() {
 }
 
 #[test]
-fn a_transaction_that_was_cut_when_nothing_else_was_read_is_rolled_back_before_the_next() {
+fn a_split_transaction_is_rolled_back_before_the_next_one() {
     let mut events = queries(&[(1, "BEGIN")]);
     events.extend((0..STATEMENTS_AHEAD).map(|number| (1, "Query", format!("UPDATE t SET a = {number}"))));
     events.extend([(1, "Quit", String::new()), (2, "Query", "UPDATE t SET a = 1".to_owned())]);
@@ -232,7 +232,7 @@ fn a_transaction_that_was_cut_when_nothing_else_was_read_is_rolled_back_before_t
 }
 
 #[test]
-fn a_capture_that_is_one_transaction_is_cut_into_chunks() {
+fn a_capture_of_one_huge_transaction_is_split_into_chunks() {
     let mut events = queries(&[(1, "BEGIN")]);
     events.extend((0..50_000).map(|number| (1, "Query", format!("UPDATE t SET a = {number}"))));
     let (folder, file) = captured(&events);
@@ -247,7 +247,7 @@ fn a_capture_that_is_one_transaction_is_cut_into_chunks() {
 }
 
 #[test]
-fn a_file_that_is_not_a_capture_or_has_nothing_to_replay_is_refused_in_a_line() {
+fn files_with_nothing_to_replay_are_refused() {
     let (folder, file) = captured(&queries(&[(1, "INSERT INTO t VALUES (1)")]));
     let reading = ReplayOrder { reads_only: true, ..order(&file, 1, 2) };
     let refused = Replay::open(reading).err().unwrap().message;
@@ -258,7 +258,7 @@ fn a_file_that_is_not_a_capture_or_has_nothing_to_replay_is_refused_in_a_line() 
 }
 
 #[test]
-fn offsets_count_from_the_chunk() {
+fn offsets_are_relative_to_the_chunk() {
     let (folder, file) = captured(&queries(&[(1, "SELECT 1"), (1, "SELECT 2"), (1, "SELECT 3"), (1, "SELECT 4")]));
     let found = chunks(order(&file, 1, 2), 2);
     let offsets = |chunk: &Chunk| chunk.transactions().map(Transaction::end_us).collect::<Vec<_>>();
@@ -267,7 +267,7 @@ fn offsets_count_from_the_chunk() {
 }
 
 #[test]
-fn by_the_clock_a_chunk_ends_soon_after_its_last_transaction_has_begun() {
+fn a_timed_chunk_ends_soon_after_its_last_transaction_begins() {
     let events = queries(&[
         (1, "BEGIN"),
         (2, "SELECT 1"),
@@ -290,7 +290,7 @@ fn by_the_clock_a_chunk_ends_soon_after_its_last_transaction_has_begun() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A capture of these lines whose totals say that it has so many events.
+/// Writes a capture of these lines whose totals claim this number of events.
 fn written(lines: &str, events: u64) -> PathBuf {
     use bakeoff_capture::capture_file::{Header, Overall, VERSION, Writer};
     let header = Header { r#type: "bakeoff-capture".into(), version: VERSION, redacted: false };
@@ -305,7 +305,7 @@ fn written(lines: &str, events: u64) -> PathBuf {
 }
 
 #[test]
-fn moments_beyond_all_bounds_are_replayed() {
+fn extreme_timestamps_are_replayed() {
     for moments in [[i64::MIN, i64::MAX, 0], [i64::MAX, i64::MIN, 1], [-1, 1, i64::MAX]] {
         let event = |at: &i64| {
             format!(r#"{{"type":"event","start_us":{at},"command":"Query","sql":"SELECT 1","digest":"a"}}"#) + "\n"
@@ -317,7 +317,7 @@ fn moments_beyond_all_bounds_are_replayed() {
 }
 
 #[test]
-fn totals_that_promise_more_events_than_there_are_do_not_keep_the_reader() {
+fn an_overstated_event_count_does_not_hang_the_reader() {
     let event = r#"{"type":"event","command":"Query","sql":"SELECT 1","digest":"a"}"#.to_owned() + "\n";
     let path = written(&event, u64::MAX);
     let order = ReplayOrder { reads_only: true, begin: u64::MAX - 1, ..order(&path, 1, 1) };
@@ -335,7 +335,7 @@ proptest! {
         chunk in 1_u64..20,
     ) {
         let mut events = Vec::new();
-        // Who has left comes back under another number, as on a server.
+        // A client that quits comes back with a new connection id, as on a server.
         let mut lives = [0; 6];
         for (number, (place, kind)) in kinds.iter().enumerate() {
             let connection = &(place + 10 * lives[usize::try_from(*place).unwrap()]);
@@ -375,7 +375,7 @@ proptest! {
 }
 
 #[test]
-fn connections_are_replayed_several_times_when_sessions_are_more_and_all_are_reads() {
+fn read_only_connections_are_copied_to_fill_spare_sessions() {
     let mut events = Vec::new();
     for number in 0..20 {
         let connection = 1 + number % 3;
@@ -418,7 +418,7 @@ fn connections_are_replayed_several_times_when_sessions_are_more_and_all_are_rea
 }
 
 #[test]
-fn statements_that_may_depend_on_the_time_have_the_second_of_the_log() {
+fn time_dependent_statements_keep_the_logged_second() {
     let (folder, file) = captured_at(
         &queries(&[(1, "SELECT now()"), (1, "SELECT 'NOW()', `now`"), (1, "INSERT INTO t VALUES (1)"), (1, "BEGIN")]),
         |at| 1500 * at,

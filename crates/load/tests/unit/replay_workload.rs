@@ -1,4 +1,4 @@
-//! Tests of how a session goes from one state to another.
+//! Tests of how a session switches from one state to another.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_pool::WorkerContext;
 use crate::worker_stats::LatencyStore;
 
-/// Keeps what is sent, and answers with the given errors: the first meets the next statement of its text, then the second one its own.
+/// Records what is sent. Returns the given errors in order, each for the next statement with its text.
 /// The schema `gone` does not exist.
 #[derive(Clone, Default)]
 struct Line {
@@ -152,7 +152,7 @@ fn statement(sql: &str, state: &Arc<State>) -> Statement {
 }
 
 #[test]
-fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
+fn statements_retried_after_a_deadlock_count_towards_their_digest() {
     let (plan, host, line) = (plan(), open_host(), Line::default());
     line.failing.borrow_mut().push_back(("UPDATE t SET a = 1", error(1213, "Deadlock found", false)));
     let home = Arc::default();
@@ -169,7 +169,7 @@ fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
 }
 
 #[test]
-fn a_connection_that_is_lost_while_a_transaction_is_prepared_again_is_made_again_once() {
+fn a_connection_lost_during_a_retry_is_reconnected_once() {
     let (plan, host, line) = (plan(), open_host(), Line::default());
     line.failing.borrow_mut().extend([
         ("UPDATE t SET a = 1", error(1213, "Deadlock found", false)),
@@ -187,7 +187,7 @@ fn a_connection_that_is_lost_while_a_transaction_is_prepared_again_is_made_again
 }
 
 #[test]
-fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() {
+fn statements_for_a_missing_schema_fail_and_run_in_no_other() {
     let (plan, (host, _gate), line) = (plan(), host(), Line::default());
     let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: SessionState::default() });
     let (gone, shop) = (state("gone"), state("shop"));
@@ -223,7 +223,7 @@ fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() 
 }
 
 #[test]
-fn use_and_set_behind_a_comment_change_the_session_too() {
+fn use_and_set_after_a_comment_change_the_session() {
     let (plan, (host, _gate), line) = (plan(), host(), Line::default());
     let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: SessionState::default() });
     let (home, shop) = (state("home"), state("shop"));
@@ -242,7 +242,7 @@ fn use_and_set_behind_a_comment_change_the_session_too() {
 }
 
 #[test]
-fn a_session_that_may_not_write_stays_so_whatever_is_captured_and_lost() {
+fn read_only_sessions_stay_read_only_after_set_and_reconnect() {
     let (plan, host, line) = (ReplayWorkload { read_only: true, ..plan() }, open_host(), Line::default());
     line.failing.borrow_mut().push_back(("SELECT 1", error(2013, "Lost connection", true)));
     let home = Arc::default();
@@ -265,7 +265,7 @@ fn session(sets: &[&str]) -> SessionState {
 }
 
 #[test]
-fn only_what_differs_is_set_and_what_is_not_known_goes_back_to_its_default() {
+fn only_differences_are_set_and_unset_variables_return_to_default() {
     let plain = session(&[]);
     let german = session(&["SET NAMES latin1 COLLATE latin1_german1_ci", "SET autocommit=0, sql_mode='ANSI'"]);
     assert_eq!(settings(&plain, &plain, "utf8mb4"), [""; 0]);
@@ -295,21 +295,21 @@ fn only_what_differs_is_set_and_what_is_not_known_goes_back_to_its_default() {
 }
 
 #[test]
-fn by_the_clock_nothing_waits_beyond_its_chunk_or_for_minutes() {
+fn timed_waits_never_outlast_the_chunk_or_take_minutes() {
     assert_eq!(wait_ns(2_000_000, 6_000_000, 2.0), Some(1_000_000_000));
     assert_eq!(wait_ns(6_000_001, 6_000_000, 2.0), None);
     assert_eq!(wait_ns(2_000_000, 6_000_000, 0.001), None, "half an hour");
 }
 
 #[test]
-fn values_stay_values() {
+fn captured_values_cannot_inject_sql() {
     assert_eq!(["1", "DEFAULT", "NULL", "true", "OFF"].map(literal), ["1", "DEFAULT", "NULL", "true", "OFF"]);
     assert_eq!(literal("a'; DROP TABLE t; -- \\"), "'a''; DROP TABLE t; -- \\\\'");
     assert_eq!(settings(&session(&[]), &session(&["SET NAMES 'x; DROP'"]), "utf8mb4"), ["SET NAMES utf8mb4"]);
 }
 
 #[test]
-fn messages_lose_their_literals_and_keep_what_they_say() {
+fn literals_are_removed_from_error_messages() {
     for (message, expected) in [
         ("Duplicate entry 'a-1' for key 'PRIMARY'", "Duplicate entry ? for key ?"),
         ("Duplicate entry 'O'Brien-77' for key 'name'", "Duplicate entry ? for key ?"),
@@ -341,13 +341,13 @@ fn messages_lose_their_literals_and_keep_what_they_say() {
 
 proptest::proptest! {
     #[test]
-    fn any_message_is_no_trouble(message in "(near '|Duplicate entry '| value: '|partition for value |)\\PC*") {
+    fn arbitrary_messages_do_not_panic(message in "(near '|Duplicate entry '| value: '|partition for value |)\\PC*") {
         without_literals(&message);
     }
 }
 
 #[test]
-fn what_would_let_the_session_write_is_not_sent() {
+fn statements_that_lift_read_only_are_replaced() {
     for lifting in [
         "SET SESSION TRANSACTION READ WRITE",
         " set session transaction isolation level read committed, read write",

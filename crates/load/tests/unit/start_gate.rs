@@ -70,7 +70,7 @@ fn a_failure_ends_the_wait_and_closing_releases_the_others() {
 }
 
 #[test]
-fn a_busy_worker_is_waited_for_only_so_long() {
+fn waiting_for_a_busy_worker_times_out() {
     let gate = StartGate::new(1);
     let Err(WaitError::TimedOut { busy }) = gate.wait_all_resting(Duration::from_millis(20)) else { panic!("rested") };
     assert_eq!(busy, 1);
@@ -105,7 +105,7 @@ fn a_sleep_ends_at_its_time() {
 }
 
 #[test]
-fn nobody_passes_before_all_have_come_and_it_can_be_used_again() {
+fn the_barrier_waits_for_everyone_and_is_reusable() {
     let barrier = Barrier::new(4);
     let arrived = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -122,7 +122,7 @@ fn nobody_passes_before_all_have_come_and_it_can_be_used_again() {
 }
 
 #[test]
-fn those_who_leave_are_not_waited_for() {
+fn the_barrier_does_not_wait_for_workers_that_left() {
     let barrier = Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| barrier.wait());
@@ -132,7 +132,7 @@ fn those_who_leave_are_not_waited_for() {
 }
 
 #[test]
-fn breaking_it_releases_those_who_wait() {
+fn breaking_the_barrier_releases_its_waiters() {
     let barrier = Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| barrier.wait());

@@ -46,8 +46,8 @@ fn a_cancelled_pool_ends() {
 }
 
 #[test]
-fn a_cancelled_pool_waits_for_connections_that_are_being_made() {
-    // A server that drops packets keeps a connect for its whole limit, ten seconds; nobody can cut it before it is made.
+fn a_cancelled_pool_waits_for_pending_connects() {
+    // If a server drops packets, a connect takes its full limit of ten seconds. It cannot be cut before it is made.
     let connecting = Duration::from_millis(5_500);
     let pool = WorkerPool::start(OPTIONS, move |_| {
         std::thread::sleep(connecting);

@@ -24,7 +24,7 @@ fn merging_workers_joins_operations_by_name() {
 }
 
 #[test]
-fn what_is_taken_out_leaves_the_numbers_of_operations_valid() {
+fn operation_ids_stay_valid_after_latencies_are_taken() {
     let shard: Arc<LatencyShard> = Arc::default();
     let (payment, delivery) = shard.with(|latencies| (latencies.operation("payment"), latencies.operation("delivery")));
     let mut taken = Latencies::default();
@@ -42,7 +42,7 @@ fn what_is_taken_out_leaves_the_numbers_of_operations_valid() {
 }
 
 #[test]
-fn one_set_of_histograms_serves_shards_with_other_operations() {
+fn one_buffer_takes_from_shards_with_different_operations() {
     let shards = [LatencyShard::default(), LatencyShard::default()];
     let (mut taken, mut sum) = (Latencies::default(), Latencies::default());
     for (shard, names) in shards.iter().zip([&["payment", "delivery"][..], &["stock_level"]]) {
@@ -62,7 +62,7 @@ fn one_set_of_histograms_serves_shards_with_other_operations() {
 }
 
 #[test]
-fn latencies_held_back_all_arrive_and_are_not_added_one_by_one() {
+fn latencies_are_buffered_and_added_in_batches() {
     let shard: Arc<LatencyShard> = Arc::default();
     let counts =
         || shard.with(|all| all.by_operation().iter().map(|(_, h)| (h.count(), h.max_ns())).collect::<Vec<_>>());

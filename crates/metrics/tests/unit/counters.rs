@@ -92,7 +92,7 @@ fn two_workers_never_share_a_cache_line_pair() {
 }
 
 #[test]
-fn earlier_totals_plus_the_difference_are_the_later_ones() {
+fn since_is_the_inverse_of_merge() {
     let totals = |scale: u64| SliceTotals {
         events: 3 * scale,
         reads: 5 * scale,

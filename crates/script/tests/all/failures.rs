@@ -12,7 +12,7 @@ function thread_init() con = sysbench.sql.driver():connect() end
 function event() con:query('UPDATE t') end
 ";
 
-/// The number of a statement's error; none: it is of another kind.
+/// The code of an SQL error, or None for other errors.
 fn errno(error: &ScriptError) -> Option<u16> {
     if let ScriptError::Sql { error, .. } = error { Some(error.code) } else { None }
 }
@@ -35,7 +35,7 @@ fn ignored_errors_run_the_event_again_within_its_latency() {
 }
 
 #[test]
-fn an_error_of_a_result_that_was_not_fetched_is_one_of_the_next_statement() {
+fn an_error_in_an_unfetched_result_is_raised_by_the_next_statement() {
     for next in ["con:query('UPDATE t')", "statement:execute()"] {
         let text = QUERY_EVENT.replace("con:query('UPDATE t')", &format!("con:query('MANY') {next}"));
         let text = text.replace(":connect()", ":connect() statement = con:prepare('UPDATE t')");
@@ -114,7 +114,7 @@ fn errors_that_the_script_catches_are_counted() {
 }
 
 #[test]
-fn an_ignored_loss_of_the_connection_is_mended() {
+fn an_ignored_connection_loss_reconnects() {
     let world = World::new(1);
     world.answer("UPDATE t", Answer::Fails(2013, true));
     let settings = Settings { ignore_errors: IgnoreErrors::All, ..settings(&[]) };
@@ -168,7 +168,7 @@ fn lua_errors_have_file_line_and_stack() {
 }
 
 #[test]
-fn scripts_of_any_character_set_load_and_fail_with_their_words() {
+fn scripts_in_any_character_set_load_and_report_their_errors() {
     let source = ScriptSource {
         text: b"sysbench.cmdline.options = { gr\xf6sse = { 'Gr\xf6\xdfe', '\xfc' }, liste = { 'Liste', { '\xe4' } } }
             function event() error('kein Schl\xfcssel') end"

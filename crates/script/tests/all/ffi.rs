@@ -3,7 +3,7 @@
 use crate::world::{Answer, World, run};
 
 #[test]
-fn counters_move_as_tpcc_scripts_move_them() {
+fn scripts_can_change_sysbench_counters() {
     let world = World::new(1);
     let text = "
         ffi.cdef('void sb_counter_inc(int, sb_counter_type);')
@@ -52,7 +52,7 @@ fn the_database_can_be_driven_through_c_alone() {
 }
 
 #[test]
-fn a_bind_through_c_is_read_as_wide_as_its_type() {
+fn c_binds_are_read_at_the_width_of_their_type() {
     let world = World::new(0);
     // Behind each number lie other bytes, and a null length is that of the whole buffer.
     let text = r#"
@@ -108,7 +108,7 @@ fn a_connection_freed_twice_shares_its_memory_with_no_other() {
 }
 
 #[test]
-fn operations_are_named_and_thinking_is_the_hosts() {
+fn operations_and_thinking_are_passed_to_the_host() {
     let world = World::new(1);
     run("function event() bakeoff.operation('new_order') bakeoff.think(0.5) end", &world).expect("runs");
     assert_eq!(*world.calls.borrow(), ["start", "operation new_order", "think 500000000", "Done"]);

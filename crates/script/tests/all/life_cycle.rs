@@ -49,7 +49,7 @@ fn a_script_may_bring_its_own_thread_run() {
 }
 
 #[test]
-fn without_an_event_there_is_nothing_to_run() {
+fn a_script_without_an_event_is_an_error() {
     let script = load("x = 1", &settings(&[]), &World::new(1)).expect("loads");
     assert_eq!(script.init(), Err(ScriptError::NoEvent { script: "test.lua".into() }));
 }
@@ -82,7 +82,7 @@ fn report_hooks_get_their_numbers() {
 }
 
 #[test]
-fn connections_that_are_garbage_are_freed_whenever_the_collector_runs() {
+fn garbage_connections_are_freed_by_the_collector() {
     let world = World::new(0);
     let text = "function sysbench.hooks.report_intermediate() sysbench.sql.driver():connect() end";
     let script = load(text, &settings(&[]), &world).expect("loads");

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::world::{Answer, World, load, load_bundled, settings};
 use bakeoff_script::Settings;
 
-/// What `prepare` sends with so many threads, thread after thread.
+/// What each of `threads` threads sends in `prepare`.
 fn prepare(threads: u32, options: &[(&str, &str)]) -> (Vec<Vec<String>>, Vec<Rc<World>>) {
     let settings = Settings { threads, ..settings(options) };
     let worlds: Vec<Rc<World>> = (0..threads).map(|_| World::new(0)).collect();
@@ -156,7 +156,7 @@ fn prepare_calls_a_scripts_own_create_table_for_each_table() {
 }
 
 #[test]
-fn each_row_gets_the_texts_of_a_script_that_replaces_them() {
+fn rows_use_a_scripts_own_text_functions() {
     for (own, c, pad) in [
         ("function get_c_value() return 'mine' end", 4, 59),
         ("function get_pad_value() return 'mine' end", 119, 4),

@@ -53,7 +53,7 @@ fn declared_options_are_typed_filled_and_checked() {
 }
 
 #[test]
-fn the_seed_is_known_where_none_was_given() {
+fn a_seed_is_available_even_if_none_was_given() {
     let text = "function thread_init() print(sysbench.opt.rand_seed, bakeoff.seed) end";
     let seen = |given: Option<i64>| {
         let mut settings = settings(&[]);
@@ -89,7 +89,7 @@ fn commands_are_the_scripts_own_then_the_built_in_ones() {
 }
 
 #[test]
-fn a_script_that_wants_a_command_is_described_as_for_run() {
+fn a_script_that_requires_a_command_is_described_as_if_for_run() {
     let text = "if not sysbench.cmdline.command then error('Command is required') end
         sysbench.cmdline.options = { tenants = { 'Tenants', { 'red', 'blue' } } }
         if sysbench.cmdline.command == 'run' then function event() end end";

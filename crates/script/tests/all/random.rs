@@ -36,7 +36,7 @@ fn every_function_answers_in_its_range() {
 }
 
 #[test]
-fn the_distribution_is_the_settings_and_uniform_otherwise() {
+fn the_distribution_is_configurable_and_uniform_by_default() {
     let mean = |kind| {
         let settings = Settings { rand: RandSettings { kind, ..RandSettings::default() }, ..settings(&[]) };
         let body =

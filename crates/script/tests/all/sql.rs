@@ -21,7 +21,7 @@ fn printed(world: &std::rc::Rc<World>, body: &str) -> Vec<String> {
 }
 
 #[test]
-fn objects_are_what_sysbench_makes_them() {
+fn lua_objects_match_sysbench() {
     let lines = printed(
         &World::new(0),
         r#"

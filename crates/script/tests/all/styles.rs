@@ -19,7 +19,7 @@ fn drive(script: &Script) {
 }
 
 #[test]
-fn a_fork_of_the_common_module_with_options_of_its_own() {
+fn a_fork_of_oltp_common_may_have_its_own_options() {
     let world = World::new(1);
     let script = load("fork_of_common.lua", &settings(&[("hot_rows", "3"), ("tables", "2")]), 0, &world);
     drive(&script);
@@ -30,7 +30,7 @@ fn a_fork_of_the_common_module_with_options_of_its_own() {
 }
 
 #[test]
-fn tpcc_through_ffi_with_rollbacks_counted_as_errors() {
+fn tpcc_through_ffi_counts_rollbacks_as_errors() {
     let world = World::new(40);
     let script = load("tpcc_with_ffi.lua", &settings(&[("scale", "2")]), 0, &world);
     (0..40).for_each(|_| world.answer("SELECT d_next_o_id", Answer::Rows(vec![vec![Some("3001".to_owned())]])));
@@ -42,7 +42,7 @@ fn tpcc_through_ffi_with_rollbacks_counted_as_errors() {
 }
 
 #[test]
-fn parallel_commands_of_its_own() {
+fn custom_parallel_commands_run_in_every_thread() {
     let settings = Settings { threads: 3, ..settings(&[]) };
     let mut created = Vec::new();
     for thread in 0..3 {
@@ -60,7 +60,7 @@ fn parallel_commands_of_its_own() {
 }
 
 #[test]
-fn the_old_global_functions() {
+fn the_old_global_functions_still_work() {
     let world = World::new(2);
     let settings = settings(&[("oltp-table-size", "50"), ("mysql_table_engine", "myisam")]);
     let script = load("legacy.lua", &settings, 0, &world);
@@ -79,7 +79,7 @@ fn the_old_global_functions() {
 }
 
 #[test]
-fn hooks_and_json_reports() {
+fn hooks_and_json_reports_work() {
     let world = World::new(1);
     world.answer("UPDATE counters", Answer::Fails(1062, false));
     let script = load("hooks.lua", &settings(&[]), 0, &world);
@@ -92,7 +92,7 @@ fn hooks_and_json_reports() {
 }
 
 #[test]
-fn a_shebang_line_is_for_the_shell() {
+fn a_shebang_line_is_ignored() {
     let world = World::new(1);
     drive(&load("shebang.lua", &settings(&[]), 0, &world));
     assert_eq!(world.calls.borrow().len(), 2);

@@ -21,7 +21,7 @@ fn first_texts(statements: &[String]) -> (String, String) {
 }
 
 #[test]
-fn without_options_the_tables_are_sysbenchs() {
+fn tables_match_sysbench_by_default() {
     let statements = prepared(&[("table_size", "10")]);
     assert!(statements[0].contains("  c CHAR(120) DEFAULT '' NOT NULL,\n  pad CHAR(60) DEFAULT '' NOT NULL,\n"));
     let (c, pad) = first_texts(&statements);
@@ -86,7 +86,7 @@ fn impossible_options_are_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn every_writing_workload_sends_texts_of_the_content() {
+fn every_writing_workload_sends_the_chosen_content() {
     for name in ["oltp_insert", "oltp_update_non_index", "oltp_read_write", "oltp_write_only"] {
         let world = World::new(3);
         let script = load_bundled(
@@ -109,7 +109,7 @@ fn every_writing_workload_sends_texts_of_the_content() {
 }
 
 #[test]
-fn scripts_of_ones_own_draw_texts() {
+fn custom_scripts_can_draw_texts() {
     let world = World::new(1);
     run(
         "function event()
@@ -162,7 +162,7 @@ fn a_text_without_a_connection_or_of_an_impossible_length_is_refused() {
 }
 
 #[test]
-fn a_text_of_a_number_follows_from_nothing_else() {
+fn the_text_of_a_number_does_not_depend_on_the_seed() {
     let text_of = |settings: &Settings| {
         let world = World::new(1);
         let script = load(

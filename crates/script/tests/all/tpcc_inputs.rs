@@ -1,9 +1,9 @@
-//! TPC-C without a server: its random inputs against the standard's laws.
+//! TPC-C without a server: its random inputs against the standard's distributions.
 
 use crate::laws::{chi_square, chi_square_limit};
 use crate::world::{World, load, settings};
 
-/// Runs `body` in a Lua state that has the workload's random module; what it prints, as numbers.
+/// Runs `body` in a Lua state with the workload's random module and returns the numbers it prints.
 fn sample(body: &str) -> Vec<f64> {
     let world = World::new(0);
     let text = format!(
@@ -41,7 +41,7 @@ fn in_groups(values: &[f64], x: u64, y: u64, groups: usize) -> Vec<u64> {
     counts
 }
 
-/// Does a share of `count` in `of` fit `share`, within five standard deviations?
+/// Asserts that `count` of `of` is within five standard deviations of `share`.
 fn assert_share(count: f64, of: f64, share: f64) {
     let deviation = (share * (1.0 - share) / of).sqrt();
     assert!((count / of - share).abs() < 5.0 * deviation, "{count} of {of} is not {share}");
@@ -62,7 +62,7 @@ fn nurand_has_the_skew_of_the_standard() {
 }
 
 #[test]
-fn constants_of_a_run_are_kept_and_valid() {
+fn run_constants_are_reproducible_and_valid() {
     let constants = "local c = random.run_constants(SEED, LOAD) print(c.last_name, c.customer, c.item)";
     let of = |seed: &str, load: &str| sample(&constants.replace("SEED", seed).replace("LOAD", load));
     assert_eq!(of("7", "157"), of("7", "157"));
@@ -162,7 +162,7 @@ fn inputs_have_the_shares_of_the_standard() {
 }
 
 #[test]
-fn one_warehouse_has_no_remote_one() {
+fn a_single_warehouse_has_no_remote_transactions() {
     let counts = sample(
         "local types = require('tpcc_transactions').types
          local constants, home = random.run_constants(1, 100), {warehouse = 1, warehouses = 1, district = 1}
@@ -187,7 +187,7 @@ fn stock_is_refilled_below_ten() {
 }
 
 #[test]
-fn thinking_times_have_their_mean_and_their_limit() {
+fn thinking_times_have_the_right_mean_and_limit() {
     let drawn = sample("for _ = 1, 50000 do print(string.format('%.6f', random.thinking_s(uniform, 12))) end");
     let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
     assert!((mean - 12.0).abs() < 0.3, "{mean}");

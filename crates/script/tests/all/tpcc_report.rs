@@ -49,7 +49,7 @@ TPC-C (not an audited result):
 }
 
 #[test]
-fn what_misses_its_limit_is_named() {
+fn values_outside_their_limits_are_named() {
     let mut counts = DECKS;
     counts[3].1 = 100;
     counts[5].1 = 300;
@@ -69,7 +69,7 @@ fn late_responses_are_named() {
 }
 
 #[test]
-fn efficiency_is_shown_with_both_waiting_times() {
+fn efficiency_is_shown_if_keying_and_thinking_are_on() {
     let efficiency = |scale: &str, orders: u64| {
         let options = [("keying_time", "on"), ("think_time", "true"), ("scale", scale), ("tables", "2")];
         value_of(&report(&[("new_order", orders), ("payment", orders)], &options), "efficiency")

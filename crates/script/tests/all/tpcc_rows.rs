@@ -7,14 +7,14 @@ use crate::laws::{chi_square, chi_square_limit};
 use crate::world::{World, load_bundled, settings};
 use bakeoff_script::{OptionValue, Settings};
 
-/// As where no --rand-seed was given: the script's option says 0.
+/// Settings as if no --rand-seed was given: the script's option is 0.
 fn one_warehouse(seed: u64) -> Settings {
     let mut settings = Settings { seed, ..settings(&[("scale", "1")]) };
     settings.general.insert("rand_seed".to_owned(), OptionValue::Int(0));
     settings
 }
 
-/// INSERT statements of the load of one warehouse by `threads` threads, by table.
+/// INSERT statements, by table, of `threads` threads that load one warehouse.
 fn loaded(threads: u32) -> BTreeMap<String, Vec<String>> {
     let mut by_table: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let settings = Settings { threads, ..one_warehouse(7) };
@@ -35,7 +35,7 @@ fn loaded(threads: u32) -> BTreeMap<String, Vec<String>> {
     by_table
 }
 
-/// The same by one thread, made once.
+/// The same for one thread, computed once.
 fn warehouse() -> &'static BTreeMap<String, Vec<String>> {
     static ONE: OnceLock<BTreeMap<String, Vec<String>>> = OnceLock::new();
     ONE.get_or_init(|| loaded(1))
@@ -89,7 +89,7 @@ fn rows_depend_on_the_seed_and_not_on_the_threads() {
 }
 
 #[test]
-fn random_texts_are_of_all_lengths_and_letters() {
+fn random_texts_use_all_lengths_and_letters_uniformly() {
     let rows = rows_of(&warehouse()["customer"]);
     let mut lengths = [0_u64; 201];
     let mut letters = [0_u64; 256];

@@ -44,7 +44,7 @@ fn a_new_order_runs_the_statements_of_its_profile() {
 }
 
 #[test]
-fn a_connection_prepares_as_many_statements_as_the_page_says() {
+fn a_connection_prepares_as_many_statements_as_documented() {
     let world = World::new(0);
     let script = load_bundled("tpcc", &settings(&[]), 0, &world);
     script.thread_init().unwrap();
@@ -67,7 +67,7 @@ fn a_deadlock_repeats_the_same_transaction() {
 }
 
 #[test]
-fn a_connection_that_is_made_again_gets_its_isolation_level_again() {
+fn a_reconnect_restores_the_isolation_level() {
     let set_isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
     for (errno, fatal, times) in [(1213, false, 0), (2013, true, 1)] {
         let world = shop(1);
@@ -85,7 +85,7 @@ fn a_connection_that_is_made_again_gets_its_isolation_level_again() {
 }
 
 #[test]
-fn an_unknown_item_rolls_back_and_is_no_error() {
+fn an_unknown_item_rolls_back_without_an_error() {
     let world = World::new(1);
     let row = |fields: &[&str]| -> Rows { vec![fields.iter().map(|field| Some((*field).to_owned())).collect()] };
     world.answer("SELECT d_tax", Answer::Rows(row(&["0.1", "3001"])));
@@ -111,7 +111,7 @@ fn a_delivery_changes_an_order_before_it_reads_it() {
 }
 
 #[test]
-fn waiting_lies_between_the_events() {
+fn keying_and_thinking_happen_between_events() {
     let world = shop(2);
     run_shop(&world, &[NEW_ORDERS, &[("keying_time", "on"), ("think_time", "on")]].concat());
     let calls = world.calls.borrow().clone();

@@ -182,7 +182,7 @@ fn commands_and_options_are_declared() {
 }
 
 #[test]
-fn sizes_may_be_written_with_a_suffix_and_slips_are_named() {
+fn sizes_may_have_a_suffix_and_misspelled_options_are_refused() {
     let mut settings = settings(&[("table_size", "1M")]);
     settings.options.insert("point-selects".into(), OptionValue::Int(1));
     let world = World::new(2000);

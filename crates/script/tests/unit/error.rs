@@ -3,7 +3,7 @@
 use crate::error::{nearest, place_of};
 
 #[test]
-fn a_typing_error_is_recognised_and_another_name_is_not() {
+fn a_typo_is_recognised_and_an_unrelated_name_is_not() {
     let known = ["table_size", "tables", "range_size"];
     assert_eq!(nearest("table_sizes", known), Some("table_size".to_owned()));
     assert_eq!(nearest("tabels", known), Some("tables".to_owned()));

@@ -13,7 +13,7 @@ fn values_fall_into_their_buckets_and_the_ends_catch_the_rest() {
 }
 
 #[test]
-fn a_senseless_range_is_refused() {
+fn an_invalid_range_is_refused() {
     assert!(Histogram::new(10, 0.0, 1.0).is_none());
     assert!(Histogram::new(10, 2.0, 1.0).is_none());
     assert!(Histogram::new(1, 1.0, 2.0).is_none());

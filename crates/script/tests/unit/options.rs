@@ -27,7 +27,7 @@ fn off_is_off_however_it_is_written() {
 }
 
 #[test]
-fn what_does_not_fit_says_what_would() {
+fn an_invalid_value_says_what_is_accepted() {
     let error = decl(OptionType::Double, None).fit(&text("many")).expect_err("not a number");
     assert_eq!(
         error.to_string(),

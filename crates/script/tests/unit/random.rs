@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::*;
 
 #[test]
-fn streams_are_reproducible_and_apart() {
+fn streams_are_reproducible_and_distinct() {
     let draw = |seed, kind, a, b| Generator::for_stream(seed, kind, a, b).next_u64();
     assert_eq!(draw(7, StreamKind::Worker, 1, 0), draw(7, StreamKind::Worker, 1, 0));
     let mut seen = HashSet::new();
@@ -38,7 +38,7 @@ fn below_stays_below_and_reaches_both_ends() {
 }
 
 #[test]
-fn threads_never_collide() {
+fn unique_numbers_of_threads_never_collide() {
     let mut seen = HashSet::new();
     for thread in 0..8 {
         let mut unique = Unique::new(UniquePlace::first(42), thread, 8);
@@ -49,7 +49,7 @@ fn threads_never_collide() {
 }
 
 #[test]
-fn a_run_that_continues_draws_nothing_again() {
+fn a_continued_run_repeats_no_unique_number() {
     let mut seen = HashSet::new();
     let mut place = UniquePlace::first(42);
     for threads in [3, 1, 8] {
@@ -65,7 +65,7 @@ fn a_run_that_continues_draws_nothing_again() {
 }
 
 #[test]
-fn the_seed_decides() {
+fn unique_numbers_depend_on_the_seed() {
     let draw = |seed| {
         let mut unique = Unique::new(UniquePlace::first(seed), 0, 1);
         (0..8).map(|_| unique.draw()).collect::<Vec<_>>()
@@ -135,7 +135,7 @@ fn zipfian_follows_the_power_law() {
 }
 
 #[test]
-fn gaussian_has_the_bells_mean_and_spread() {
+fn gaussian_has_the_expected_mean_and_spread() {
     let distributions = Distributions::new(&RandSettings::default());
     let mut generator = generator();
     let draws: Vec<f64> = (0..DRAWS).map(|_| f64::from(distributions.gaussian(&mut generator, 1, 1_000_000))).collect();

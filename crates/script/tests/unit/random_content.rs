@@ -19,7 +19,7 @@ fn drawn(texts: &Texts, number: u64, characters: usize) -> String {
 }
 
 #[test]
-fn every_text_has_its_length_and_can_stand_in_a_literal() {
+fn texts_have_the_requested_length_and_need_no_escaping() {
     for name in Content::VARIANTS {
         let content: Content = name.parse().expect("a content's name");
         assert_eq!(content.to_string(), *name);
@@ -36,7 +36,7 @@ fn every_text_has_its_length_and_can_stand_in_a_literal() {
 }
 
 #[test]
-fn a_number_has_one_text_and_numbers_differ() {
+fn each_number_has_its_own_reproducible_text() {
     for name in Content::VARIANTS {
         let texts = texts(name.parse().expect("a content's name"));
         let all: HashSet<String> = (0..500).map(|n| drawn(&texts, n, 40)).collect();
@@ -46,7 +46,7 @@ fn a_number_has_one_text_and_numbers_differ() {
 }
 
 #[test]
-fn letters_are_of_their_script() {
+fn letters_belong_to_their_script() {
     let within = |content, low: char, high: char| {
         drawn(&texts(content), 1, 300).chars().all(|each| (low..=high).contains(&each))
     };
@@ -81,7 +81,7 @@ fn encodings_change_bytes_and_not_characters() {
     assert!(Texts::new(Content::Ascii, Some(1.5), "utf8mb4").is_err());
 }
 
-/// What zlib saves of a page's worth of texts of 120 characters.
+/// The share that zlib saves on a page of 120-character texts.
 fn saved(compressibility: f64) -> f64 {
     let texts = Texts::new(Content::Ascii, Some(compressibility), "utf8mb4").expect("valid");
     let mut page = Vec::new();
@@ -136,7 +136,7 @@ fn template_digits_and_letters_are_uniform() {
 }
 
 #[test]
-fn rows_have_their_groups_and_every_digit_is_uniform() {
+fn digit_groups_have_eleven_uniform_digits() {
     let mut generator = generator();
     let mut counts = [[0_u32; 10]; 11];
     for _ in 0..3_000 {
@@ -156,7 +156,7 @@ fn rows_have_their_groups_and_every_digit_is_uniform() {
 }
 
 #[test]
-fn tuples_are_sql() {
+fn rows_are_written_as_sql_tuples() {
     let (mut generator, mut out) = (generator(), Vec::new());
     push_row(4_294_967_296, 1, [11, 23], &mut out, |characters, out| {
         push_digit_groups(&mut generator, characters, out);
@@ -168,7 +168,7 @@ fn tuples_are_sql() {
 }
 
 #[test]
-fn varied_text_has_both_lengths_and_ends() {
+fn varied_texts_have_every_allowed_length() {
     let mut generator = generator();
     let mut out = [0; 5];
     let lengths: std::collections::HashSet<u32> =

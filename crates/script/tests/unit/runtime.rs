@@ -5,7 +5,7 @@ use mlua::Lua;
 use crate::runtime::{DebugInfo, load_chunk};
 
 #[test]
-fn every_state_gets_the_same_function_and_a_script_s_errors_keep_their_lines() {
+fn cached_scripts_keep_line_numbers_in_errors() {
     let text = b"#!/usr/bin/env sysbench\nlocal answer = ...\nerror('no ' .. answer)";
     for _ in 0..3 {
         let lua = Lua::new();
@@ -16,7 +16,7 @@ fn every_state_gets_the_same_function_and_a_script_s_errors_keep_their_lines() {
 }
 
 #[test]
-fn files_of_one_name_and_other_texts_are_other_files() {
+fn files_with_equal_names_and_different_texts_are_not_confused() {
     let answer = |text: &[u8]| {
         let lua = Lua::new();
         let body = load_chunk(&lua, "@a.lua", text, DebugInfo::Stripped).unwrap();

@@ -15,7 +15,7 @@ fn bundled_names_are_workloads_that_load() {
 }
 
 #[test]
-fn a_typing_error_gets_a_suggestion() {
+fn a_typo_gets_a_suggestion() {
     let error = find("oltp_readonly").expect_err("no such script");
     assert_eq!(
         error.to_string(),
@@ -24,7 +24,7 @@ fn a_typing_error_gets_a_suggestion() {
 }
 
 #[test]
-fn a_pipe_is_a_script_and_what_cannot_be_read_says_why() {
+fn a_script_may_be_a_pipe_and_read_errors_give_the_reason() {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     writer.write_all(b"x = 1").expect("room in the pipe");
     drop(writer);
@@ -37,7 +37,7 @@ fn a_pipe_is_a_script_and_what_cannot_be_read_says_why() {
 }
 
 #[test]
-fn lua_path_keeps_the_default_where_two_semicolons_stand() {
+fn two_semicolons_in_lua_path_insert_the_default() {
     assert_eq!(with_default(Some("/a/?.lua;;".into()), "D"), "/a/?.lua;D");
     assert_eq!(with_default(Some("/a/?.lua".into()), "D"), "/a/?.lua");
     assert_eq!(with_default(None, "D"), "D");

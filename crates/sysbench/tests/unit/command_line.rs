@@ -8,7 +8,7 @@ fn parse(words: &str) -> Result<CommandLine, String> {
 }
 
 #[test]
-fn options_stand_anywhere_in_either_spelling() {
+fn options_may_appear_anywhere_in_either_spelling() {
     let line = parse("--threads=4 oltp_read_only --report_interval=2 --tables=3 run --mysql-port=1,2").expect("fine");
     assert_eq!((line.int("threads"), line.int("report_interval")), (4, 2));
     assert_eq!(line.list("mysql_port"), ["1", "2"]);
@@ -17,7 +17,7 @@ fn options_stand_anywhere_in_either_spelling() {
 }
 
 #[test]
-fn an_option_never_takes_the_word_behind_it() {
+fn an_option_never_consumes_the_next_word() {
     let line = parse("--events --mysql-password cpu run --debug").expect("fine");
     assert_eq!((line.int("events"), line.text("mysql_password")), (0, ""));
     assert_eq!((line.test.as_deref(), line.command.as_deref()), (Some("cpu"), Some("run")));
@@ -29,13 +29,13 @@ fn an_option_never_takes_the_word_behind_it() {
 }
 
 #[test]
-fn the_old_form_names_the_test_by_an_option() {
+fn the_old_test_option_names_the_test() {
     let line = parse("--test=old.lua --num-threads=2 prepare").expect("fine");
     assert_eq!((line.test.as_deref(), line.command.as_deref()), (Some("old.lua"), Some("prepare")));
 }
 
 #[test]
-fn sizes_scale_and_what_is_no_number_is_refused() {
+fn size_suffixes_scale_and_invalid_values_are_refused() {
     assert_eq!(parse("--thread-stack-size=1m").expect("fine").int("thread_stack_size"), 1 << 20);
     assert_eq!(parse("--time=1.5").expect_err("no"), "Invalid value for the 'time' option: '1.5'");
     for flag in ["--debug=maybe", "--debug=", "--mysql-ssl=maybe"] {

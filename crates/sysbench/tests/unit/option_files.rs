@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_clients_groups_are_read_and_the_servers_are_not() {
+fn only_client_groups_of_my_cnf_are_read() {
     let folder = std::env::temp_dir().join(format!("bakeoff-my-cnf-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("more.cnf"), "[client]\nuser = bench\n").expect("written");
@@ -18,7 +18,7 @@ fn the_clients_groups_are_read_and_the_servers_are_not() {
 }
 
 #[test]
-fn comments_end_lines_of_the_clients_files() {
+fn trailing_comments_in_my_cnf_are_ignored() {
     let option = |line| my_cnf_option(line).map(|(_, value)| value);
     assert_eq!(option("user = app # of the shop").as_deref(), Some("app"));
     assert_eq!(option("password = 'a # b' # quoted").as_deref(), Some("a # b"));
@@ -31,7 +31,7 @@ fn comments_end_lines_of_the_clients_files() {
 }
 
 #[test]
-fn certificates_ask_for_their_use() {
+fn certificate_options_imply_a_tls_mode() {
     let file = std::env::temp_dir().join(format!("bakeoff-my-cnf-tls-{}.cnf", std::process::id()));
     let mode = |lines: &str| {
         std::fs::write(&file, format!("[client]\n{lines}\n")).expect("written");
@@ -46,13 +46,13 @@ fn certificates_ask_for_their_use() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_named_in_the_error() {
     let error = my_cnf("/nowhere/my.cnf").expect_err("not there");
     assert!(error.starts_with("--my-cnf /nowhere/my.cnf: "), "{error}");
 }
 
 #[test]
-fn comments_quotes_lists_and_spaces() {
+fn comments_quotes_lists_and_spaces_are_parsed() {
     let text =
         "# all\n\nthreads=3\nreport-interval = 1\nmysql-password=\"a # b\"\nmysql-port=1,2 # two\nhistogram=off\n";
     let expected = [
@@ -68,7 +68,7 @@ fn comments_quotes_lists_and_spaces() {
 }
 
 #[test]
-fn a_line_without_a_value_is_named() {
+fn a_line_without_a_value_is_an_error_if_strict() {
     assert_eq!(parse("threads=1\nnonsense\n", true), Err((2, "\"nonsense\" is not name=value".to_owned())));
     assert_eq!(parse("threads=1\nnonsense\n", false).expect("as sysbench").len(), 1);
 }

@@ -61,20 +61,20 @@ Threads fairness:
 ";
 
 #[test]
-fn the_layout_of_1_0() {
+fn the_final_block_matches_sysbench_1_0() {
     let text = block(&delta(), 3.00752, (&script(), true), Dialect::V1_0, &percentiles(&["99"]));
     assert_eq!(text, SAMPLE);
 }
 
 #[test]
-fn the_layout_of_1_1() {
+fn the_final_block_matches_sysbench_1_1() {
     let text = block(&delta(), 3.00752, (&script(), false), Dialect::V1_1, &percentiles(&["99"]));
     let expected = "\nThroughput:\n    events/s (eps):                      0.9975\n    time elapsed:                        3.0075s\n    total number of events:              3\n\nLatency (ms):\n";
     assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]
-fn several_percentiles_or_none_keep_the_column() {
+fn percentile_lines_are_aligned_or_say_disabled() {
     let text = block(&delta(), 3.00752, (&script(), false), Dialect::V1_0, &percentiles(&["5", "99.9", "100"]));
     let widths: Vec<usize> = text.lines().filter(|line| line.contains("percentile:")).map(str::len).collect();
     assert_eq!(widths, [53, 53, 53], "{text}");
@@ -82,7 +82,7 @@ fn several_percentiles_or_none_keep_the_column() {
     assert!(text.contains("         percentile stats:               disabled\n"), "{text}");
 }
 
-/// A minute in which so many of each were done, in 2 ms each.
+/// A minute with these counts of operations, each taking 2 ms.
 fn minute(counts: &[(&str, u64)]) -> Delta {
     let mut delta = Delta { seconds: 60.0, ..Delta::default() };
     for (name, count) in counts {
@@ -111,7 +111,7 @@ const DECKS: [(&str, u64); 6] = [
 ];
 
 #[test]
-fn operations_are_listed_and_shares_of_parts_are_of_their_whole() {
+fn operations_are_listed_and_parts_are_a_share_of_their_parent() {
     let text = operations(&minute(&DECKS)).unwrap();
     let row = |name: &str| {
         let line = text.lines().find(|line| line.split_whitespace().next() == Some(name));
@@ -123,6 +123,6 @@ fn operations_are_listed_and_shares_of_parts_are_of_their_whole() {
 }
 
 #[test]
-fn other_scripts_print_nothing_more() {
+fn without_operations_there_is_no_table_of_them() {
     assert!(operations(&minute(&[])).is_none());
 }

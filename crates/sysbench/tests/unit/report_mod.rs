@@ -10,7 +10,7 @@ fn options(words: &str) -> RunOptions {
 }
 
 #[test]
-fn the_preamble_is_sysbenchs() {
+fn the_preamble_matches_sysbench() {
     let options = options(
         "--threads=2 --rate=20 --report-interval=1 --report-checkpoints=4,2 --rand-seed=7 --time=1 --forced-shutdown=1",
     );
@@ -49,7 +49,7 @@ fn delta() -> Delta {
 }
 
 #[test]
-fn the_lines_are_sysbenchs() {
+fn interval_lines_match_sysbench() {
     let percentile = Percentile { per_cent: 95.0, label: "95".into() };
     let queue = Some(Queue { length: 9, concurrency: 2 });
     assert_eq!(
@@ -64,7 +64,7 @@ fn the_lines_are_sysbenchs() {
 }
 
 #[test]
-fn rows_are_in_order_with_bars_to_scale() {
+fn histogram_rows_are_sorted_with_bars_to_scale() {
     let mut delta = Delta::default();
     for (latency_ns, count) in [(30_265_000, 4), (45_793_000, 1), (1, 1)] {
         (0..count).for_each(|_| delta.latencies.record(None, latency_ns));

@@ -8,7 +8,7 @@ fn read(words: &str) -> Result<RunOptions, String> {
 }
 
 #[test]
-fn defaults_are_sysbenchs() {
+fn defaults_match_sysbench() {
     let options = read("cpu run").expect("fine");
     assert_eq!((options.threads, options.events, options.time), (1, None, Some(Duration::from_secs(10))));
     assert_eq!((options.rate_per_s, options.forced_shutdown, options.verbosity), (None, None, 3));
@@ -17,7 +17,7 @@ fn defaults_are_sysbenchs() {
 }
 
 #[test]
-fn old_names_go_before_new_ones_unless_they_say_nothing() {
+fn deprecated_names_win_unless_they_have_their_default() {
     let options = read("--num-threads=4 --max-time=3 --time=5 --tx-rate=9 --max-requests=7").expect("fine");
     assert_eq!((options.threads, options.time), (4, Some(Duration::from_secs(3))));
     assert_eq!((options.rate_per_s, options.events), (Some(9), Some(7)));
@@ -26,7 +26,7 @@ fn old_names_go_before_new_ones_unless_they_say_nothing() {
 }
 
 #[test]
-fn no_length_of_time_is_too_long_to_count_with() {
+fn huge_durations_do_not_overflow() {
     let words = "--time=9000000000 --forced-shutdown=18446744073709551615 --thread-init-timeout=9000000000";
     let options = read(words).expect("fine");
     let (time, grace) = (options.time.expect("limited"), options.forced_shutdown.expect("on"));
@@ -34,7 +34,7 @@ fn no_length_of_time_is_too_long_to_count_with() {
 }
 
 #[test]
-fn a_forced_shutdown_is_seconds_or_a_share_of_the_time() {
+fn forced_shutdown_takes_seconds_or_a_percentage() {
     let grace =
         |text: &str| read(&format!("--time=60 --forced-shutdown={text}")).map(|options| options.forced_shutdown);
     for (text, seconds) in [("off", None), ("OFF", None), ("5", Some(5)), ("10%", Some(6)), ("0%", Some(0))] {
@@ -46,14 +46,14 @@ fn a_forced_shutdown_is_seconds_or_a_share_of_the_time() {
 }
 
 #[test]
-fn of_a_verbosity_the_low_byte_counts() {
+fn verbosity_uses_only_the_low_byte() {
     for (given, verbosity) in [("256", 0), ("261", 5), ("-256", 0), ("4", 4)] {
         assert_eq!(read(&format!("--verbosity={given}")).expect("fine").verbosity, verbosity, "{given}");
     }
 }
 
 #[test]
-fn a_thread_that_cannot_start_is_blamed_on_a_large_stack_that_was_asked_for() {
+fn a_failed_thread_start_mentions_an_explicit_stack_size() {
     let failure = Failure::new(bakeoff_load::failure::Code::Internal, "no more threads").on_arm("sb");
     assert_eq!(read("cpu run").expect("fine").no_thread(&failure), "no more threads");
     let words = read("--thread-stack-size=1G").expect("fine").no_thread(&failure);
@@ -61,7 +61,7 @@ fn a_thread_that_cannot_start_is_blamed_on_a_large_stack_that_was_asked_for() {
 }
 
 #[test]
-fn several_percentiles_and_none() {
+fn several_percentiles_or_none_can_be_requested() {
     let labels: Vec<_> =
         read("--percentile=50,95,99.9").expect("fine").percentiles.into_iter().map(|p| p.label).collect();
     assert_eq!(labels, ["50", "95", "99.9"]);
@@ -69,7 +69,7 @@ fn several_percentiles_and_none() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_values_are_refused() {
     for (words, message) in [
         ("--threads=0", "Invalid value for --threads: 0.\n"),
         ("--percentile=200", "Invalid value for --percentile: 200"),

@@ -21,7 +21,7 @@ fn endpoints_with_file(words: &str, my_cnf: &[(&'static str, &str)]) -> Vec<Stri
 }
 
 #[test]
-fn ports_turn_faster_than_hosts_and_sockets_go_before_both() {
+fn ports_vary_fastest_and_sockets_override_hosts() {
     assert_eq!(endpoints("--mysql-host=a,b --mysql-port=1,2"), ["a:1", "a:2", "b:1", "b:2"]);
     assert_eq!(endpoints("--mysql-host=a --mysql-socket=/x,/y"), ["socket /x", "socket /y"]);
 }
@@ -33,7 +33,7 @@ fn localhost_is_a_socket_unless_another_port_is_asked_for() {
 }
 
 #[test]
-fn a_host_or_port_of_the_command_line_goes_before_the_files_socket() {
+fn a_host_or_port_option_overrides_the_config_files_socket() {
     let file = [("mysql_socket", "/file.sock"), ("mysql_host", "db1")];
     let endpoints = |words| endpoints_with_file(words, &file);
     assert_eq!(endpoints("run"), ["db1:3306"], "as MySQL's clients do");
@@ -58,7 +58,7 @@ fn a_host_or_port_of_the_command_line_goes_before_the_files_socket() {
 }
 
 #[test]
-fn tls_modes_of_both_dialects() {
+fn tls_options_of_both_dialects_are_understood() {
     let mode = |words: &str| MySqlOptions::read(&line(words)).and_then(|options| options.tls()).map(|tls| tls.mode);
     assert_eq!(mode("run"), Ok(TlsMode::Disabled));
     assert_eq!(mode("--mysql-ssl=on"), Ok(TlsMode::Required));
@@ -68,7 +68,7 @@ fn tls_modes_of_both_dialects() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused() {
+fn unsupported_options_are_refused() {
     for words in ["--mysql-compression=on", "--mysql-ssl-cipher=x"] {
         let line = line(words);
         let refused = MySqlOptions::read(&line).and_then(|options| options.check());
@@ -79,7 +79,7 @@ fn what_cannot_be_had_is_refused() {
 }
 
 #[test]
-fn without_a_host_or_a_known_mode_there_is_no_driver() {
+fn an_empty_host_or_unknown_ps_mode_fails_the_driver() {
     let failure = |words: &str| MySqlOptions::read(&line(words)).expect("fine").driver_failure();
     assert_eq!(failure("run"), None);
     assert!(failure("--mysql-host=").is_some());
@@ -88,7 +88,7 @@ fn without_a_host_or_a_known_mode_there_is_no_driver() {
 }
 
 #[test]
-fn numbers_end_where_their_digits_end() {
+fn numbers_are_parsed_up_to_the_first_non_digit() {
     assert_eq!(endpoints("--mysql-host=a --mysql-port=1x,x"), ["a:1", "a:0"]);
     let ignored = |words: &str| MySqlOptions::read(&line(words)).and_then(|options| options.ignored_errors());
     assert_eq!(ignored("--mysql-ignore-errors=x,1062y"), Ok(IgnoreErrors::Codes(vec![0, 1062])));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn each_delta_has_what_happened_in_it_and_nothing_is_lost() {
+fn each_delta_covers_its_span_and_no_event_is_lost() {
     let stats = Stats::new(100);
     let event = |thread, latency_ns| {
         let (worker, latencies) = stats.of_worker(thread);

@@ -224,7 +224,7 @@ fn no_rows_are_dropped_before_the_last_definition() {
 }
 
 #[test]
-fn a_servers_goodbye_may_be_out_of_order() {
+fn a_disconnect_error_may_be_out_of_sequence() {
     let stream = b"\x11\0\0\0\xff\xbf\x0f#HY000gone now";
     let mut scanner = ReplyScanner::new(Answering::Statement, true);
     for length in 0..stream.len() {

@@ -18,7 +18,7 @@ fn greeting(scramble_bytes: u8, second: &[u8], plugin: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_greeting_of_5_5_9_lacks_a_nul() {
+fn the_5_5_9_greeting_without_a_final_nul_is_parsed() {
     let parsed = Greeting::parse(&greeting(21, b"89abcdefghij\0", NATIVE)).unwrap();
     assert_eq!(parsed.auth_plugin, NATIVE);
     assert_eq!(parsed.scramble, b"0123456789abcdefghij");
@@ -57,7 +57,7 @@ fn mariadbs_version_prefix_is_removed() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic(bytes: Vec<u8>) {
+    fn arbitrary_greetings_do_not_panic(bytes: Vec<u8>) {
         let _ = Greeting::parse(&bytes);
     }
 }
@@ -70,7 +70,7 @@ fn a_login_can_only_name_collations_below_256() {
 }
 
 #[test]
-fn a_server_that_changes_the_plugin_for_ever_is_refused() {
+fn endless_plugin_switches_are_refused() {
     let mut login = Login::new(LoginOptions {
         user: "me".into(),
         password: "secret".into(),

@@ -39,7 +39,7 @@ fn bytes_stay_in_order_while_the_inbox_grows_and_moves() {
 }
 
 #[test]
-fn the_middle_can_be_removed() {
+fn bytes_can_be_removed_from_the_middle_of_the_inbox() {
     let mut inbox = Inbox::default();
     inbox.push(b"xxheadmiddletail");
     inbox.consume(2);

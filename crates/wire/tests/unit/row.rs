@@ -11,7 +11,7 @@ fn text_of(type_code: u8, flags: u16, length: u32, decimals: u8, bytes: &[u8]) -
 }
 
 #[test]
-fn integers() {
+fn binary_integers_become_text() {
     assert_eq!(text_of(1, 0, 4, 0, &[0xff]), "-1");
     assert_eq!(text_of(1, UNSIGNED, 3, 0, &[0xff]), "255");
     assert_eq!(text_of(3, UNSIGNED | ZEROFILL, 5, 0, &42_u32.to_le_bytes()), "00042");
@@ -22,7 +22,7 @@ fn integers() {
 
 /// The texts that MySQL 5.7.22 and 8.0.15 return to COM_QUERY.
 #[test]
-fn floats() {
+fn floats_are_formatted_like_mysql() {
     let double = |value: f64| text_of(5, 0, 22, NOT_FIXED, &value.to_le_bytes());
     assert_eq!(double(0.0), "0");
     assert_eq!(double(-1.5), "-1.5");
@@ -41,7 +41,7 @@ fn floats() {
 }
 
 #[test]
-fn times() {
+fn dates_and_times_become_text() {
     assert_eq!(text_of(10, 0, 10, 0, &[0]), "0000-00-00");
     assert_eq!(text_of(10, 0, 10, 0, &[4, 0xe8, 0x07, 2, 29]), "2024-02-29");
     assert_eq!(text_of(12, 0, 19, 0, &[4, 0xe8, 0x07, 2, 29]), "2024-02-29 00:00:00");

@@ -104,7 +104,7 @@ fn nasty_bytes() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn a_string_literal_reads_back_and_ends_where_it_should(bytes in nasty_bytes(), dialect in dialects()) {
+    fn escaped_string_literals_round_trip(bytes in nasty_bytes(), dialect in dialects()) {
         let mut literal = Vec::new();
         put_literal(Parameter::Bytes(&bytes), dialect, &mut literal);
         prop_assert_eq!(unescaped(&literal, dialect), Some(bytes));
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_survived(sql in nasty_bytes(), dialect in dialects()) {
+    fn arbitrary_text_does_not_panic(sql in nasty_bytes(), dialect in dialects()) {
         let template = Template::new(&sql, dialect);
         let values = std::iter::repeat(Parameter::Null);
         template.render(values, dialect, &mut Vec::new());

@@ -1,4 +1,4 @@
-//! Each injected fault is what it says.
+//! Each injected fault does what it says.
 
 use crate::client::FakeServer;
 
@@ -17,7 +17,7 @@ fn a_fault_hits_its_statement_only() {
 }
 
 #[test]
-fn the_server_can_be_gone() {
+fn an_exit_fault_ends_the_server() {
     let mut server = FakeServer::start(&["--fault", "exit@2"]);
     let mut client = server.connect();
     client.query(SELECT).rows();

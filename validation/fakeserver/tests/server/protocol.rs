@@ -1,4 +1,4 @@
-//! The server by its sockets: what a client sees.
+//! The server as a client sees it through its socket.
 
 use crate::client::{Answer, FakeServer};
 
@@ -69,7 +69,7 @@ fn injected_errors_come_every_nth_statement() {
 }
 
 #[test]
-fn the_socket_is_gone_after_the_end_and_a_living_server_is_not_replaced() {
+fn the_socket_is_removed_at_exit_and_a_running_server_is_not_replaced() {
     let server = FakeServer::start(&[]);
     let path = server.socket.clone();
     assert_refused(&path, "A server is there already");
@@ -98,7 +98,7 @@ fn assert_refused(socket: &std::path::Path, words: &str) {
 }
 
 #[test]
-fn it_ends_with_its_parent() {
+fn the_server_exits_with_its_parent() {
     let path = std::env::temp_dir().join(format!("bakeoff-fake-orphan-{}.sock", std::process::id()));
     let shell = format!("{} --socket {} & read line", env!("CARGO_BIN_EXE_bakeoff-fakeserver"), path.display());
     let mut parent =
@@ -119,7 +119,7 @@ fn wait_until(condition: impl Fn() -> bool) -> bool {
 
 #[test]
 fn ten_thousand_connections_are_served() {
-    // Each is a file on both sides; the test's own limit is what a build machine may not give.
+    // Each connection is a file on both sides. A build machine may not allow the test that many.
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid pointer to a local.
     unsafe {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn native_password_vector() {
+fn native_password_matches_its_test_vector() {
     // Computed with Python's hashlib from the published formula, scramble "abcdefghijklmnopqrst", password "secret".
     let scramble = Scramble(*b"abcdefghijklmnopqrst");
     let answer = [
@@ -18,7 +18,7 @@ fn native_password_vector() {
 }
 
 #[test]
-fn a_hello_cut_short_is_refused_up_to_its_authentication() {
+fn a_hello_truncated_within_its_authentication_is_refused() {
     let mut hello = Vec::new();
     hello.extend_from_slice(&capability::OFFERED.to_le_bytes());
     hello.extend_from_slice(&0u32.to_le_bytes());

@@ -49,7 +49,7 @@ fn injected_factors_multiply() {
 }
 
 #[test]
-fn instance_factors_have_the_asked_spread_and_repeat_by_seed() {
+fn instance_factors_have_the_requested_spread_and_repeat_by_seed() {
     let logs: Vec<f64> = (0..4000).map(|seed| Law::draw_instance_factor(0.01, seed).ln()).collect();
     let sd = (logs.iter().map(|x| x * x).sum::<f64>() / logs.len() as f64).sqrt();
     assert!((0.0092..0.0108).contains(&sd), "{sd}");

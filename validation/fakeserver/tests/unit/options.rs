@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn values_are_read() {
+fn option_values_are_parsed() {
     assert_eq!(read_draw("constant:50us"), Ok(Draw::Constant { ns: 50e3 }));
     assert_eq!(read_draw("lognormal:1.5ms,0.5"), Ok(Draw::LogNormal { median_ns: 1.5e6, sigma: 0.5 }));
     assert_eq!(read_stall("200ms/10s"), Ok(Stall { length_ns: 200_000_000, period_ns: 10_000_000_000 }));
@@ -25,7 +25,7 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn the_command_line_holds_together() {
+fn the_command_line_definition_is_valid() {
     use clap::CommandFactory;
     Options::command().debug_assert();
 }

@@ -28,7 +28,7 @@ fn a_payload_over_16_mib_is_split_and_joined() {
 }
 
 #[test]
-fn numbers_come_back() {
+fn length_encoded_integers_round_trip() {
     for value in [0, 250, 251, 0xFFFF, 0x1_0000, 0xFF_FFFF, 0x100_0000, u64::MAX] {
         let mut bytes = Vec::new();
         put_lenenc(&mut bytes, value);

@@ -3,6 +3,6 @@
 use super::*;
 
 #[test]
-fn marks_inside_strings_are_not_marks() {
+fn question_marks_inside_strings_are_not_parameters() {
     assert_eq!(parameters("SELECT '?', \"?\", `?`, '\\'?' /* ? */ FROM t WHERE a=? AND b=?"), 2);
 }

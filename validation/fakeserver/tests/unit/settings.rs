@@ -17,7 +17,7 @@ fn like_follows_sql() {
 }
 
 #[test]
-fn aliases_are_parted() {
+fn aliases_are_split_off() {
     assert_eq!(alias("@@version AS `v`"), ("@@version", "v"));
     assert_eq!(alias("1"), ("1", "1"));
 }

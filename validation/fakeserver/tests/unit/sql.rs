@@ -33,7 +33,7 @@ fn table(text: &str) -> Table {
 }
 
 #[test]
-fn tables_of_the_schema_are_counted_without_the_law() {
+fn schema_tables_are_counted_without_simulated_latency() {
     let asked = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'sbtest'";
     assert!(!read_one(asked).timed);
     assert_eq!(table(asked).columns[0].kind, Kind::Integer);
@@ -66,7 +66,7 @@ fn writes_report_their_rows() {
 }
 
 #[test]
-fn sessions_are_set_up_free_of_charge() {
+fn session_setup_has_no_simulated_latency() {
     let names = |charset: &str, collation: &str| Action::Names { charset: charset.into(), collation: collation.into() };
     assert_eq!(read_one("/*!40101 SET NAMES latin1 */").action, names("latin1", "latin1_swedish_ci"));
     assert_eq!(read_one("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_bin'").action, names("utf8mb4", "utf8mb4_bin"));
@@ -76,7 +76,7 @@ fn sessions_are_set_up_free_of_charge() {
 }
 
 #[test]
-fn a_word_that_is_no_statement_is_refused() {
+fn an_unknown_statement_is_refused() {
     assert!(matches!(read_one("SELEC 1").action, Action::Fail(SqlError { code: 1064, .. })));
 }
 
