@@ -74,6 +74,12 @@ def test_an_error_keeps_its_codes_and_arm(scripted):
     assert (caught.value.code, caught.value.arm, caught.value.sql_errno) == ("access_denied", "A", 1045)
 
 
+def test_an_error_about_a_request_the_engine_could_not_read_ends_it(scripted):
+    scripted("say(type='error', id=None, code='bad_request', message='the line is not JSON')")
+    with Engine() as engine, pytest.raises(EngineError, match="not JSON"):
+        engine.open([ARM])
+
+
 def test_the_password_reaches_the_engine_and_nothing_else(scripted):
     scripted(
         "say(type='log', level='warning', message=str(len(request['arms'][0]['password'])))",

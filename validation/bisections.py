@@ -17,6 +17,7 @@ from validation.recorded_epochs import read_epochs
 BISECTION_CHECKS = Checks(Size.REPLAY)
 
 _EPOCHS_MAX = 400
+_FAILED_MAX = 5  # in a row; then a run ends (`bakeoff.run.study_run`)
 
 
 @dataclass(frozen=True)
@@ -27,18 +28,26 @@ class Bisected:
     epochs: int
 
 
-def searched(study: Study, measure: Callable[[Arm], float]) -> Bisected:
-    """Search as `bakeoff bisect` does, with the given values."""
-    values: dict[str, list[float]] = {study.arms[1].name: [measure(study.arms[1])]}
+def searched(study: Study, measure: Callable[[Arm], float | None]) -> Bisected:
+    """Search as `bakeoff bisect` does, with the given values; None if the arm's server does not start."""
+    values: dict[str, list[float]] = {}
+    skipped: set[str] = set()
+    arm, failed = study.arms[1], 0
     for epochs in range(1, _EPOCHS_MAX):
-        believed = beliefs_of(study, values)
-        assert believed
+        value = measure(arm)
+        failed = failed + 1 if value is None else 0
+        if value is None:
+            skipped.add(arm.name)
+        else:
+            values.setdefault(arm.name, []).append(value)
+        believed = beliefs_of(study, values, skipped=skipped)
+        if failed == _FAILED_MAX or not believed:
+            break
         if believed.named is not None:
             return Bisected(believed.named, epochs)
-        arm = next_arm(study, believed, values)
+        arm = next_arm(study, believed, values, skipped=skipped)
         if arm not in study.arms:
             study = study.with_arms((*study.arms, arm))
-        values.setdefault(arm.name, []).append(measure(arm))
     return Bisected(None, _EPOCHS_MAX)
 
 

@@ -346,10 +346,10 @@ class Engine:
             if isinstance(answer, Log):
                 if answer.level in _REPORTED_LEVELS:
                     self._on_log(answer.message)
+            elif isinstance(answer, Failed) and answer.id in (identity, None):  # None: it could not be read
+                raise EngineError(answer.message, code=answer.code, arm=answer.arm, sql_errno=answer.sql_errno)
             elif answer is None or isinstance(answer, Hello) or _id_of(answer) != identity:
                 continue
-            elif isinstance(answer, Failed):
-                raise EngineError(answer.message, code=answer.code, arm=answer.arm, sql_errno=answer.sql_errno)
             elif isinstance(answer, last):
                 return answer
             else:

@@ -46,11 +46,11 @@ def hide_in_process_list() -> None:
         return
     if not 0 < begin < end:
         return
-    words = ctypes.string_at(begin, end - begin).decode("latin-1").split("\0")
-    hidden = [
-        _BY_FORM[0].sub(lambda found: found["keep"] + "*" * (len(found[0]) - len(found["keep"])), w) for w in words
-    ]
-    ctypes.memmove(begin, "\0".join(hidden).encode("latin-1"), end - begin)
+    # In bytes, because some letters in UTF-8 have bytes that are spaces in other character sets.
+    form = re.compile(_BY_FORM[0].pattern.encode(), re.IGNORECASE)
+    words = ctypes.string_at(begin, end - begin).split(b"\0")
+    hidden = [form.sub(lambda found: found["keep"] + b"*" * (len(found[0]) - len(found["keep"])), w) for w in words]
+    ctypes.memmove(begin, b"\0".join(hidden), end - begin)
 
 
 def without_url_passwords(text: str) -> str:

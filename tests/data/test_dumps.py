@@ -182,6 +182,9 @@ def test_dumps_that_cannot_be_read_are_refused(tmp_path):
         ("shop@sale@p1@@0.tsv.zst", "sale@p1"),
     ):
         assert f"{missing}" in refused(tmp_path / name, lambda folder, name=name: (folder / name).unlink())
+    latin = mydumper(tmp_path / "latin")
+    (latin / os.fsdecode(b"shop.caf\xe9.sql")).touch()
+    assert "is not UTF-8" in refusal(latin) and "is not UTF-8" in refusal(tmp_path / os.fsdecode(b"caf\xe9.sql"))
     loose = mydumper(tmp_path / "d")
     (loose / "shop.word.00002.dat").touch()
     assert "shop.word.00002.dat holds rows for LOAD DATA" in refusal(loose)

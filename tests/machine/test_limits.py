@@ -40,6 +40,12 @@ def test_server_names_with_limits_round_trip():
     assert (machine.data_dir, machine.memory_bytes, machine.cpus, machine.thp) == ("/mnt/a", 2 << 30, 4, "never")
 
 
+def test_every_whole_number_of_milliseconds_is_a_latency():
+    for latency_ms in range(1, 1000):
+        parsed = parse_server(f"mysql:8.0,storage.latency={latency_ms}ms")
+        assert parsed.machine.storage.latency_ms == latency_ms
+
+
 def test_limits_are_not_recorded_if_unset():
     assert "limits" not in parse_server("mysql:8.0").model_dump(mode="json")
 

@@ -321,6 +321,23 @@ def test_three_guilty_options_are_found(of_runs, options, runs):
     assert ended.epochs < 40
 
 
+@pytest.mark.parametrize("options", [3, 5, 8, 12])
+def test_options_that_need_another_one_do_not_end_the_search(options):
+    """A server refuses option 1 at its second value unless option 0 has its second value, too."""
+    rng = np.random.default_rng(options)
+
+    def found(seed):
+        study = bisections.study_of_options(options, seed)
+
+        def measure(arm):
+            chosen = subset(study, arm)
+            return None if chosen[1] and not chosen[0] else -0.08 * chosen[-1] + rng.normal(0, 0.01)
+
+        return bisections.searched(study, measure).found
+
+    assert [found(seed) for seed in range(20)].count((options - 1,)) >= 18
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_where_nothing_changed_nothing_is_named():

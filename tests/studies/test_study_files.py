@@ -137,6 +137,7 @@ workloads: [oltp_point_select]
             "option.innodb_compression_algorithm: [a, b]",
             "innodb_compression_al",
         ),
+        ("mysql:8.0", "storage: {iops: 3000}", "storage.iops: [1000, 2000]", "storage.iops"),
         ("mysql:8.0", "table_options: row_format = dynamic", "row_format: [dynamic, compact]", "row_format"),
         ("mysql:8.0", "engine: innodb", "script.mysql_storage_engine: [innodb, myisam]", "mysql_storage_engine"),
     ],
@@ -167,8 +168,8 @@ def test_cnf_files_are_relative_to_the_study_or_the_working_directory(tmp_path, 
 
 
 def test_decimal_and_date_levels_are_read_verbatim(tmp_path):
-    study = made(tmp_path, changed("prepare_mode: [server, client]", "option.x: [8.10, 2001-01-02]"))
-    assert {dict(arm.server.options)["x"] for arm in study.arms} == {"8.10", "2001-01-02"}
+    study = made(tmp_path, changed("prepare_mode: [server, client]", "option.x: [8.10, 2001-01-02, 0640, +5]"))
+    assert {dict(arm.server.options)["x"] for arm in study.arms} == {"8.10", "2001-01-02", "0640", "+5"}
 
 
 def test_connection_settings_ignore_case_and_refuse_unknown_values(tmp_path):

@@ -236,7 +236,10 @@ pub fn text_of(key: &[u8]) -> String {
                 at += 4 + size as usize;
                 let quote = if id == IDENT { "`" } else { "" };
                 text.push_str(quote);
-                text.push_str(&String::from_utf8_lossy(name));
+                for chunk in name.utf8_chunks() {
+                    text.push_str(chunk.valid());
+                    text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+                }
                 text.push_str(quote);
             }
             _ if id >= keywords::FIRST => text.push_str(keywords::text(id)),

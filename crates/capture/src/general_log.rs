@@ -88,6 +88,7 @@ impl LogReader for GeneralLog {
         let begin = memchr::memrchr(b'\n', &self.event.sql).map_or(0, |end| end + 1);
         let is_next = begin > 0 && is_begun_prefix(&self.event.sql[begin..]);
         if is_next {
+            sink.skipped((self.event.sql.len() - begin) as u64);
             self.event.sql.truncate(begin);
         }
         let complete = self.event.sql.ends_with(b"\n");

@@ -152,7 +152,8 @@ impl<W: Write + Seek> Sink for Recorder<W> {
         }
         let session = self.sessions.get(&connection).and_then(SessionState::json);
         self.writer.line(&Line { event, sql, session, digest, not_replayable: reason });
-        if facts.first == NAMED.SET && !facts.secret && event.connection.is_some() {
+        let is_refused = event.errno.is_some_and(|errno| errno != 0);
+        if facts.first == NAMED.SET && !facts.secret && !is_refused && event.connection.is_some() {
             self.sessions.entry(connection).or_default().set(&event.sql);
         }
     }

@@ -72,9 +72,8 @@ impl LogReader for SlowLog {
         } else if is_file_header(line) {
             if self.place == Place::Sql {
                 self.event.add_sql(before_file_header(line));
-                self.end_event(false, sink);
             }
-            self.place = Place::Outside;
+            self.finish(sink);
             self.schema.clear();
             self.last_us = None;
         } else if self.begins_event(line) {
@@ -365,6 +364,7 @@ impl SlowLog {
         if !event.sql.is_empty() {
             sink.event(event);
         }
+        self.event.sql.clear();
         self.place = Place::Outside;
     }
 }

@@ -17,7 +17,7 @@ from bakeoff import features
 from bakeoff.errors import SpecError
 from bakeoff.spec import Data, ServerSpec, Study, Workload
 from bakeoff.spec.dumps import read_dump
-from bakeoff.spec.server_name import is_url, url_database
+from bakeoff.spec.server_name import UNWRITABLE, is_url, url_database
 from bakeoff.spec.study import OptionValue
 from bakeoff.units import parse_scaled
 
@@ -90,8 +90,10 @@ def microbenchmarks() -> dict[str, Workload]:
 def named_workloads(name: str) -> tuple[Workload, ...]:
     """Return the workloads that a name stands for: the set `micro`, one of it, or a script.
 
-    SpecError: a misspelt microbenchmark. The engine reports misspelt scripts.
+    SpecError: a misspelt microbenchmark, or a name that is not UTF-8. The engine reports misspelt scripts.
     """
+    if UNWRITABLE.search(name):
+        raise SpecError(f"workload {name!r}: its name is not UTF-8 or has control characters.", hint="Rename it.")
     known = microbenchmarks()
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
     if near and name not in known and not {"_", "."} & set(name):

@@ -117,8 +117,10 @@ class RunDirectory:
         with (self.path / ".lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResultsError(f"run {self.name} is being written by another bakeoff.") from None
             except OSError as error:
-                raise ResultsError(f"run {self.name} is being written by another bakeoff.") from error
+                raise ResultsError(f"run {self.name} cannot be locked: {error.strerror}.") from None
             yield
 
     # ---- writing -----------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import tomllib
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +22,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AwareDatetime, ConfigDict, NonNegativeInt
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from bakeoff.errors import ResultsError
 from bakeoff.files import write_atomically
@@ -61,6 +60,8 @@ class Load(TypedDict):
 
     arm: str
     build: int
+    started_at: NotRequired[AwareDatetime]
+    seconds: NotRequired[float]
 
 
 class FailureRow(TypedDict):
@@ -265,7 +266,7 @@ def loading_seconds(builds: Iterable[Mapping[str, Any]]) -> float:
     """Return the seconds in which at least one load ran; small loads run two at a time."""
     total_s, ended_s = 0.0, 0.0
     timed = [
-        (datetime.fromisoformat(build["started_at"]).timestamp(), build.get("seconds", 0.0))
+        (build["started_at"].timestamp(), build.get("seconds", 0.0))
         for build in builds
         if "started_at" in build
     ]

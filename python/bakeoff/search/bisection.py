@@ -162,7 +162,11 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
     epoch = sum(map(len, values.values())) + len(skipped)
     rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))
     only_all = tuple(each.factor == SERVER for each in search.settings)
-    chosen = believed.to_confirm or guilty.next_subset(believed.beliefs, rng, only_all=only_all)
+    started = [subset(study, arm) for arm in study.arms[1:] if values.get(arm.name)]
+    refused = [subset(study, arm) for arm in study.arms[1:] if arm.name in skipped]
+    chosen = believed.to_confirm or guilty.next_subset(
+        believed.beliefs, rng, only_all=only_all, started=started, refused=refused
+    )
     same = [arm for arm in study.arms[1:] if subset(study, arm) == chosen and arm.name not in skipped]
     return same[0] if same else arm_with(study, chosen)
 

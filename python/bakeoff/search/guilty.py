@@ -95,17 +95,20 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
     return Beliefs(weights, *scores.effects(sets, weights), scores.small)
 
 
-def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[bool]) -> tuple[bool, ...]:
+def next_subset(
+    found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[bool], started: Design = (), refused: Design = ()
+) -> tuple[bool, ...]:
     """Return the options to have their second value in the next epoch: those whose sum of effects is least known.
 
-    An option of `only_all` has its second value only if all others have it, too.
+    An option of `only_all` has its second value only if all others have it, too. Servers have started with the options
+    in `started`, and have not with those in `refused`.
     """
-    spread, best, best_value = found.covariance, np.zeros(found.options), -1.0
+    spread = found.covariance
     fixed = np.array(only_all, dtype=np.bool_)
-    if fixed.any():
-        best, best_value = np.ones(found.options), float(spread.sum())
+    candidates = [np.ones(found.options)] if fixed.any() else []
     for _ in range(_STARTS):
         chosen = np.where(fixed, 0.0, rng.random(found.options) < 0.5)
+        candidates.append(chosen.copy())
         for _ in range(4 * found.options):
             toward = spread @ chosen
             gain = np.where(chosen > 0, -2 * toward, 2 * toward) + np.diag(spread)
@@ -113,10 +116,30 @@ def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[
             if gain[flipped] <= 1e-12:
                 break
             chosen[flipped] = 1 - chosen[flipped]
-        value = float(chosen @ spread @ chosen)
-        if value > best_value and chosen.any():
-            best, best_value = chosen, value
-    return tuple(bool(each) for each in best)
+        candidates += [chosen, *(np.abs(chosen - one) for one in np.eye(found.options)[~fixed])]
+    tried = {tuple(bool(each) for each in row) for row in refused}
+    reasons = _reasons(found.options, started, refused)
+    best, best_value = (True,) * found.options, -1.0
+    for candidate in candidates:
+        subset = tuple(candidate.astype(bool).tolist())
+        starts = 1 - float(candidate @ reasons @ (1 - candidate))
+        value = starts * float(candidate @ spread @ candidate)
+        if value > best_value and any(subset) and subset not in tried:
+            best, best_value = subset, value
+    return best
+
+
+def _reasons(options: int, started: Design, refused: Design) -> NDArray[np.float64]:
+    """Return the probability that a server with option i and without option j is refused, for one such pair.
+
+    Pairs that all of `refused` have and none of `started` are equally likely.
+    """
+    if not refused:
+        return np.zeros((options, options))
+    having = [np.array(rows, dtype=np.float64).reshape(-1, options) for rows in (refused, started)]
+    of_refused, of_started = ((rows[:, :, None] * (1 - rows[:, None, :])) for rows in having)
+    possible = np.asarray(of_refused.all(axis=0) & ~of_started.any(axis=0), dtype=np.float64)
+    return np.asarray(possible / max(possible.sum(), 1.0))
 
 
 def _neighbours(members: tuple[int, ...], options: int) -> Iterable[tuple[int, ...]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bakeoff.errors import HostError, SpecError
 from bakeoff.find_engine import require_engine
-from bakeoff.spec.server_name import is_url, url_database
+from bakeoff.spec.server_name import UNWRITABLE, is_url, url_database
 
 _COMPRESSED = r"(\.(gz|zst|xz))?"
 # Bytes of SQL per byte on disk, by the file's first bytes; typical for rows as text.
@@ -54,6 +54,7 @@ class Dump:
 
 def read_dump(source: str) -> Dump:
     path = Path(source)
+    _refuse_unwritable(source, path.name)
     try:
         if path.is_dir():
             dump = _directory(path)
@@ -66,6 +67,11 @@ def read_dump(source: str) -> Dump:
     if not any(dump.stages):
         raise _wrong(source, "it holds no tables.")
     return dump
+
+
+def _refuse_unwritable(source: str, name: str) -> None:
+    if UNWRITABLE.search(source + name):
+        raise _wrong(source, f"the name {name!r} is not UTF-8 or has control characters.", "Rename it.")
 
 
 def _wrong(source: str | Path, reason: str, hint: str = "") -> SpecError:
@@ -92,6 +98,8 @@ def default_database(source: str) -> str:
 
 def _directory(path: Path) -> Dump:
     names = sorted(each.name for each in path.iterdir() if each.is_file())
+    for name in names:
+        _refuse_unwritable(str(path), name)
     if "@.json" in names:
         try:
             return _shell_dump(path, names)
@@ -144,7 +152,7 @@ def _own_name(path: Path, names: list[str], database: str) -> str:
 def _shell_dump(path: Path, names: list[str]) -> Dump:
     """List `SCHEMA.sql`, `SCHEMA@TABLE.sql`, and `SCHEMA@TABLE@@N.tsv.zst` with `SCHEMA@TABLE.json`."""
     if "@.done.json" not in names:
-        raise SpecError(f"data {path}: the dump was not finished.", hint="@.done.json is missing.", field=("data",))
+        raise _wrong(path, "the dump was not finished.", "@.done.json is missing.")
     basenames = _json(path / "@.json").get("basenames", {})
     schemas = [schema for schema in basenames if schema not in SYSTEM_SCHEMAS]
     stages: list[list[DumpFile]] = [[] for _ in range(6)]

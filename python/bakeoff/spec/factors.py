@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.machine import NAMES as MACHINE_NAMES
-from bakeoff.spec.machine import check_machine, with_setting
+from bakeoff.spec.machine import check_machine, limits_in, with_setting
 from bakeoff.spec.server_name import ServerSpec, is_limit, is_url, parse_server, stem, url_database, url_password
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes, parse_rows
@@ -164,6 +164,8 @@ def fields_set_by(name: str, value: str) -> tuple[KeyPath, ...]:
     match _field_of(name):
         case ("server", "options", str(option)):
             return (_option_field(option),)
+        case ("server", "limits", "storage") if "=" in value:
+            return tuple(("server", "limits", each) for each in limits_in(value))
         case ("data", "engine"):
             return (("data", "options", "mysql_storage_engine"),)
         case ("data", "table_options"):
@@ -215,9 +217,10 @@ def check_level(name: str, level: str) -> None:
 
 def check_source_url(url: str) -> None:
     """Check that the URL of a running server whose data is taken has no password and names a database."""
+    server = parse_server(url)
     if url_password(url) is not None:
         raise SpecError(_NO_PASSWORD, hint=_PASSWORD_HINT)
-    if not url_database(parse_server(url).location):
+    if not url_database(server.location):
         raise SpecError(f"data {url}: no database is named.", hint="Write mysql://user@host/DATABASE.")
 
 

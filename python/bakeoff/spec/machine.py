@@ -108,7 +108,7 @@ def check_machine(name: str, value: str) -> None:
                 known = f"Write {UNLIMITED}, a preset ({', '.join(PRESETS)}) or {{iops: 10000}}."
                 raise SpecError(f"storage {value!r} is unknown.", hint=f"Did you mean {near[0]}?" if near else known)
         case "storage":
-            for limit, text in _expanded(value).items():
+            for limit, text in limits_in(value).items():
                 check_machine(limit, text)
         case "storage.latency":
             _check_latency(value)
@@ -136,7 +136,7 @@ def with_setting(pairs: Pairs, name: str, value: str) -> Pairs:
     """Add a setting in its final form: `iops=3000,latency=1ms` becomes one pair for each limit."""
     if name == "storage" and value == UNLIMITED:
         return pairs
-    added = _expanded(value) if name == "storage" and "=" in value else {name: value}
+    added = limits_in(value) if name == "storage" and "=" in value else {name: value}
     return tuple((dict(pairs) | added).items())
 
 
@@ -145,7 +145,8 @@ def storage_text(written: Mapping[object, object]) -> str:
     return ",".join(f"{name}={value}" for name, value in written.items())
 
 
-def _expanded(text: str) -> dict[str, str]:
+def limits_in(text: str) -> dict[str, str]:
+    """Split `iops=3000,latency=1ms` into one setting per limit: `storage.iops`, `storage.latency`."""
     found: dict[str, str] = {}
     for part in text.split(","):
         limit, equals, value = part.replace(" ", "").partition("=")
@@ -159,7 +160,7 @@ def _expanded(text: str) -> dict[str, str]:
 
 def _check_latency(text: str) -> None:
     ms = parse_duration_s(text) * 1000
-    if ms != round(ms):
+    if abs(ms - round(ms)) > 1e-6:
         raise SpecError(
             f"storage.latency {text!r}: the kernel's delay target waits for whole milliseconds.", hint="Write 1ms."
         )

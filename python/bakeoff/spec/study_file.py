@@ -31,7 +31,7 @@ _WORDS = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("null", "Null", "NULL", "~", "")),
 }
-_WHOLE_NUMBER = re.compile(r"[-+]?[0-9]+")
+_WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)")
 _LONG_NUMBER = re.compile(r"[-+.]?[0-9][-+_.,0-9a-fxo]{40,}", re.IGNORECASE)
 
 
@@ -88,6 +88,10 @@ class ClaimForm(Frozen):
         if not re.fullmatch(rf"{number}(?:\.\.{number})?|[<>] ?{number}", text) or not re.search("[1-9]", text):
             hint = "Write 0.94, 1.1..1.2, > 1 or < 1."
             raise PydanticCustomError("spec", "{reason}", {"reason": f"{text!r} is not a ratio.", "hint": hint})
+        low, _, high = text.partition("..")
+        if high and float(low) > float(high):
+            hint = f"Write {high}..{low}."
+            raise PydanticCustomError("spec", "{reason}", {"reason": f"{text!r} ends below its start.", "hint": hint})
         return text
 
 

@@ -221,7 +221,7 @@ def published_ratios(analysis: Analysis, design: Design, precision: float) -> tu
     values = epoch_values(analysis)
     found = []
     for cell in dict.fromkeys(figure.cell for figure in design.published.figures):
-        for _, numerator, denominator in one_factor_pairs(design, analysis.baseline):
+        for numerator, denominator in one_factor_pairs(design, analysis.baseline):
             if (cell, numerator) not in figures or (cell, denominator) not in figures:
                 continue
             published = math.log(figures[cell, numerator] / figures[cell, denominator])
@@ -282,14 +282,14 @@ def judge(published: float, measured: Estimate | None, precision: float) -> Agre
     return Agreement.ORDER_ONLY if low > 0 else Agreement.DIFFERS  # narrow, and far from what was published
 
 
-def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:
-    """Return (factor, numerator, denominator) for arms that differ in one factor alone, over the baseline's level."""
+def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str], ...]:
+    """Return (numerator, denominator) for arms that differ in one factor alone, over the baseline's level."""
     base = design.levels[baseline]
     arms = {levels: arm for arm, levels in reversed(design.levels.items())}
     pairs = []
-    for index, factor in enumerate(design.factors):
+    for index in range(len(design.factors)):
         for levels, arm in sorted(arms.items(), key=lambda item: list(design.levels).index(item[1])):
             other = (*levels[:index], base[index], *levels[index + 1 :])
             if levels[index] != base[index] and other in arms:
-                pairs.append((factor.name, arm, arms[other]))
+                pairs.append((arm, arms[other]))
     return tuple(pairs)

@@ -37,6 +37,16 @@ fn digest_texts_match_the_servers() {
 }
 
 #[test]
+fn names_that_are_not_utf_8_stay_apart() {
+    let texts = [&b"\xc8\xd5"[..], b"\xca\xfd"].map(|name| {
+        let mut digester = Digester::default();
+        digester.read(&[b"SELECT ", name, b" FROM t"].concat(), Dialect::default());
+        text_of(digester.key())
+    });
+    assert_eq!(texts, [r"SELECT `\xc8\xd5` FROM `t`", r"SELECT `\xca\xfd` FROM `t`"]);
+}
+
+#[test]
 fn the_name_depends_only_on_the_text() {
     assert_eq!(name_of("SELECT ?"), "66cbb3a40d4bbd15", "sha256sum of the text");
     assert_ne!(name_of("SELECT ?"), name_of("SELECT ?, ..."));

@@ -156,6 +156,8 @@ fn bytes_before_the_first_event_are_counted() {
     let kept = read(GeneralLog::default(), b"FROM t\n2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1");
     assert_eq!((kept.events.len(), kept.skipped), (1, 7));
     assert!(kept.events[0].cut, "without a newline the file may be cut");
+    let kept = read(GeneralLog::default(), b"2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1\n2024-11-06T09:5");
+    assert_eq!((kept.events.len(), kept.skipped), (1, 15), "the beginning of the next event");
 }
 
 #[test]

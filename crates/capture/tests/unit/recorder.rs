@@ -45,6 +45,19 @@ const GENERAL: &str = "2024-11-06T09:57:35.1Z\t    7 Connect\tbob@localhost on s
     2024-11-06T09:57:36.1Z\t    7 Query\tSELECT 'again'\n";
 
 #[test]
+fn a_refused_set_does_not_change_the_session() {
+    let event = |errno: u32, sql: &str| {
+        format!(
+            "# User@Host: a[a] @ web []  Id: 9\n# Query_time: 0.1  Lock_time: 0.0 Errno: {errno}\n\
+             SET timestamp=1704103200;\n{sql};\n"
+        )
+    };
+    let log = event(0, "SET sql_mode = 'ANSI'") + &event(1231, "SET sql_mode = 'BOGUS'") + &event(0, "SELECT 1");
+    let (_, lines) = captured("refused", log, false);
+    assert_eq!(lines[2]["session"], serde_json::json!({"sql_mode": "ANSI"}));
+}
+
+#[test]
 fn replicas_and_health_checks_are_not_counted_as_load() {
     let (summary, lines) = captured(
         "commands",

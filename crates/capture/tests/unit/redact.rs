@@ -133,7 +133,8 @@ fn redaction_keeps_what_the_statement_needs() {
         "CREATE TABLE t (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (10))",
         "ALTER TABLE t AUTO_INCREMENT = 77",
         "SELECT a FROM t LIMIT 10 OFFSET 20",
-        "SELECT '0000-00-00', '%', 0",
+        "SELECT '0000-00-00', '0000-00-00 00:00:00.000', '%', 0",
+        "SELECT /*+ MAX_EXECUTION_TIME(5000) SET_VAR(optimizer_switch = 'mrr=on') */ a FROM t",
     ] {
         assert_eq!(redacted(&redactor, sql), sql);
     }
@@ -172,6 +173,9 @@ fn redaction_leaves_no_value_of_a_query() {
         "UPDATE t SET offset = 48151, name = 'Bob'",
         "SELECT 1 FROM t WHERE (SELECT id FROM t LIMIT 1) = 48151 AND name = 'Bob'",
         "SET @name = 'Bob'",
+        "SELECT '0000-00-00 Bob', 48151",
+        "SELECT /*+ MAX_EXECUTION_TIME(5000) */ 48151, 'Bob'",
+        "SELECT /*+ a FROM t WHERE b = 48151 AND name = 'Bob'",
         "SET sql_mode = '', @name = 'Bob'",
         "SET sql_mode = ''; SELECT 'Bob'",
         "SELECT 'unended Bob",

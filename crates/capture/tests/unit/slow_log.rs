@@ -166,6 +166,11 @@ fn cut_events_after_a_crash_or_rotation_are_handled() {
     assert_eq!(found.iter().map(|event| event.cut).collect::<Vec<_>>(), [false, true, false]);
     assert!(sql(&found[1]).starts_with("SELECT 'unfini"));
 
+    let twice_ended = event.replace("1;", "1;;");
+    for (end, found) in [("", (1, 0)), ("# User@Host: a[a] @ localhost []\nSELECT 2;\n", (2, 0)), ("# Time: x\nSELEC", (1, 5))] {
+        let kept = read(SlowLog::default(), format!("{twice_ended}{end}\n{HEADER}").as_bytes());
+        assert_eq!((kept.events.len(), kept.skipped), found, "{end}");
+    }
     let kept = read(SlowLog::default(), format!("of a statement;\n{event}").as_bytes());
     assert_eq!((kept.events.len(), kept.skipped), (1, 16));
     assert!(events(&event[..event.len() - 3])[0].cut, "the file ends within the statement");
