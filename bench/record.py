@@ -14,14 +14,14 @@ from bakeoff.results.manifest import checkout_commit
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 FORMAT = 2
-"""1: `machine` with fewer facts in the place of `host`."""
+"""Format 1 had `machine`, with fewer facts, instead of `host`."""
 
 
 def write(name: str, content: dict[str, Any], folder: Path = RESULTS, *, at: datetime | None = None) -> Path:
     """Write `NAME-DATE.json` into the folder, with the machine and the commit.
 
     Args:
-        at: when the run began, where each of its parts writes the file anew; None: now.
+        at: when the run began, if each of its parts rewrites the file; None for now.
     """
     at = at or datetime.now(UTC)
     path = folder / f"{name}-{at:%Y%m%dT%H%M%SZ}.json"
@@ -38,7 +38,7 @@ def write(name: str, content: dict[str, Any], folder: Path = RESULTS, *, at: dat
 
 
 def taken_by(child: "subprocess.Popen[Any]", begun: float) -> dict[str, Any]:
-    """Wait for a child's end: what it took, all its threads together, by the kernel.
+    """Wait until a child ends and return what the kernel says it took, all threads together.
 
     Args:
         begun: when it was started, by `time.monotonic`.

@@ -18,8 +18,8 @@ __all__ = [
 
 
 def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
-    """What pip calls (PEP 517)."""
-    # A source distribution has lost this.
+    """Build a wheel; pip calls this (PEP 517)."""
+    # A source distribution does not keep the executable bit.
     Path("python/bakeoff.data/scripts/bakeoff").chmod(0o755)
     # `bakeoff audit` quotes sizes from the record.
     for file in Path("docs/record").glob("*/*.json"):
@@ -27,7 +27,7 @@ def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: s
             to = Path("python/bakeoff/audit/record", *file.parts[-2:])
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, to)
-    # Four fifths of the engine; names of functions stay.
+    # Debug information is four fifths of the engine; function names stay.
     os.environ.setdefault("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")
     name: str = maturin.build_wheel(folder, settings, metadata)
     return name

@@ -12,18 +12,18 @@ from bakeoff.spec.study_file import StudyFile
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
 _BASE_ENGINES = "InnoDB, MyISAM"
-_FLAVOURS = (("mysql", "mysql"), ("percona", "mysql"), ("mariadb", "mariadb"))  # with those whose ranges they share
+_FLAVOURS = (("mysql", "mysql"), ("percona", "mysql"), ("mariadb", "mariadb"))  # and the family whose ranges they share
 _NAMES = {"archive": "ARCHIVE", "blackhole": "BLACKHOLE", "aria": "Aria", "sequence": "SEQUENCE", "rocksdb": "MyRocks"}
 
 
 def servers_table(catalog: Catalog) -> str:
-    """One row a build in a package registry: name, where from, download, engines."""
+    """Return a row per build in a package registry: name, source, download size, engines."""
     rows = [_server_row(entry) for entry in catalog.entries]
     return _markdown(("server", "source", "download", "engines"), rows)
 
 
 def vendors_table(catalog: Catalog) -> str:
-    """One row a pattern: which releases it covers, where they are, and the names of the files."""
+    """Return a row per pattern of file names: which releases it covers, the files and their hosts."""
     rows = []
     for flavour, vendor in catalog.vendors.items():
         for names in vendor.files:
@@ -35,7 +35,7 @@ def vendors_table(catalog: Catalog) -> str:
 
 
 def capabilities_table(catalog: Catalog) -> str:
-    """One row a capability: which versions of each family have it."""
+    """Return a row per capability: which versions of each family have it."""
     rows = [
         (each.about, _range_text(each.range_for("mysql")), _range_text(each.range_for("mariadb")))
         for each in catalog.capabilities
@@ -44,7 +44,7 @@ def capabilities_table(catalog: Catalog) -> str:
 
 
 def options_table() -> str:
-    """One row an option that not every version obeys."""
+    """Return a row per option that some versions ignore."""
     rows = [
         (
             f"`{name}`" + (" ¹" if "source" in row else ""),
@@ -57,7 +57,7 @@ def options_table() -> str:
 
 
 def servers_page(page: str, catalog: Catalog) -> str:
-    """The text of servers.md with what stands between `<!-- table: NAME -->` and `<!-- end -->` replaced.
+    """Return servers.md with the text between `<!-- table: NAME -->` and `<!-- end -->` replaced.
 
     Raises:
         ValueError: a marker is missing.
@@ -118,14 +118,14 @@ def _markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def study_schema() -> str:
-    """The text of study.schema.json: the JSON schema of a study file, for editors."""
+    """Return study.schema.json: the JSON schema of a study file, for editors."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | StudyFile.model_json_schema()
     schema["title"] = "bakeoff study"
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def built_in_catalog() -> Catalog:
-    """The catalogue without entries of this machine's user."""
+    """Return the catalogue without the user's own entries."""
     return Catalog.load(Path("/nonexistent"))
 
 

@@ -30,7 +30,7 @@ from tools.record_picture import picture
 
 RECORD = Path(__file__).parent.parent / "docs" / "record"
 PAGE, PICTURE, NOTE = "README.md", "ratios.svg", "note.md"
-RUN = "run.json"  # what a report says and only the run directory knows
+RUN = "run.json"  # what a report says that only the run directory has
 _HEAD = """\
 # The record
 

@@ -19,7 +19,7 @@ text { font: 12px sans-serif; fill: #1d1d1b } .grid { stroke: #a09c92 } .publish
 
 
 def picture(claims: Sequence[tuple[PublishedRatio, str]]) -> str:
-    """Draw what was published and measured on one axis. Of too many claims those that agree are left out first."""
+    """Draw what was published and measured on one axis. If there are too many, those that agree are left out first."""
     chosen = sorted(claims, key=lambda each: each[0].agreement is Agreement.AGREES)[:_ROWS_MAX]
     shown = [each for each in claims if each in chosen]
     measured = [each.measured for each, _ in shown if each.measured and each.measured.n]

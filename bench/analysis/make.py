@@ -1,4 +1,4 @@
-"""A run directory of a given size, by arithmetic: no server, no engine. For run.py beside this file."""
+"""Generate a run directory of a given size without server or engine, for run.py."""
 
 import sys
 from pathlib import Path
@@ -18,10 +18,10 @@ _SLICES_PER_BLOCK = 4  # two arms, twice each
 
 
 def make(folder: Path, *, cells: int, slices_per_cell: int) -> RunDirectory:
-    """A duel with so many cells and slices in each, in ten epochs; without its analysis.
+    """Make a duel of ten epochs with this many cells and slices in each, without an analysis.
 
     Raises:
-        ValueError: not a multiple of what there has to be.
+        ValueError: the cells or slices do not divide evenly.
     """
     workloads, rest = divmod(cells, len(_THREADS))
     blocks, more = divmod(slices_per_cell, _EPOCHS * _SLICES_PER_BLOCK)

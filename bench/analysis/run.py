@@ -52,7 +52,7 @@ def options() -> argparse.Namespace:
 
 
 def measured(run: Path) -> dict[str, Any]:
-    """Analyse and report in a child: what it took."""
+    """Analyse and report in a child process, and return what it took."""
     begun = time.monotonic()
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen([sys.executable, "-c", _CHILD, str(run)], stdout=out)

@@ -9,7 +9,7 @@ SEED = 17
 
 
 def statements(chance: random.Random) -> Iterator[str]:
-    """SQL without an end: short reads, joins, lists, rows, transactions."""
+    """Yield endless SQL: short reads, joins, lists, rows, transactions."""
     while True:
         table, key, name = f"shop_{chance.randrange(TABLES)}", chance.randrange(10**6), chance.randbytes(12).hex()
         kind = chance.random()

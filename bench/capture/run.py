@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast a slow log becomes a capture, in how much memory; beside it pt-query-digest, in the same run.
 
-    bench/capture/run.py         # 1 GB; exit code 1 where plain capture is below 100 MB/s or above 64 MB of memory
+    bench/capture/run.py         # 1 GB; exit code 1 if plain capture is below 100 MB/s or above 64 MB of memory
     bench/capture/run.py --megabytes 50 --rounds 1
     bench/capture/run.py --peer-megabytes 0      # without pt-query-digest (Debian: apt-get install percona-toolkit)
 
@@ -45,7 +45,7 @@ def options() -> argparse.Namespace:
 
 
 def measured(command: list[str], size_bytes: int) -> dict[str, Any]:
-    """Run a command to its end: what it took."""
+    """Run a command to its end and return what it took."""
     begun = time.monotonic()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     taken = record.taken_by(child, begun)
@@ -92,7 +92,7 @@ def main() -> int:
 def report(
     chosen: argparse.Namespace, tries: dict[str, list[dict[str, Any]]], sizes: dict[str, int], events: int
 ) -> int:
-    """Print the table (medians; of memory the most) and write the record; 1 when plain capture is over a limit."""
+    """Print the table (medians, peak memory) and write the record; return 1 if plain capture exceeds a limit."""
     medians = {name: {key: median(one[key] for one in each) for key in each[0]} for name, each in tries.items()}
     for name, each in tries.items():
         medians[name]["peak_bytes"] = max(one["peak_bytes"] for one in each)

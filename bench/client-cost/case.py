@@ -10,9 +10,9 @@ class Server:
     """A running server on this machine, with a database and an account without a password.
 
     Attributes:
-        port: of 127.0.0.1; 0: none.
+        port: on 127.0.0.1; 0 if there is none.
         pid: the server's process; None if it is not visible.
-        cpus: that connections are paired on (pairing.py); empty: they are left free.
+        cpus: on which connections are paired (pairing.py); empty if they are left free.
     """
 
     socket: str
@@ -24,7 +24,7 @@ class Server:
     cpus: tuple[int, ...] = ()
 
     def connect(self) -> pymysql.connections.Connection:
-        """A connection over the socket, for loading tables and reading counters."""
+        """Connect over the socket, to load tables and read counters."""
         return pymysql.connect(unix_socket=self.socket, user=self.user, autocommit=True)
 
 

@@ -37,26 +37,26 @@ class Client(abc.ABC):
     by_default = True
     """Measured when no client is named."""
     experiment = False
-    """Not a client that anybody uses: another way of the bare loop, measured when it is named."""
+    """Another way of waiting in the bare loop, measured only if it is named."""
     pairs = True
     """Pairs its connections (pairing.py) when the server's object names CPUs for it."""
 
     @abc.abstractmethod
     def missing(self) -> str:
-        """Empty when it can be used here; else one line that says what to install."""
+        """Return one line that says what to install; empty if it can be used here."""
 
     @abc.abstractmethod
     def version(self) -> str:
-        """What it says it is."""
+        """Return the version that it reports."""
 
     def unsupported(self, case: Case) -> str:
-        """Empty when it can run the case; else why not."""
+        """Return why it cannot run the case; empty if it can."""
         del case
         return ""
 
     @abc.abstractmethod
     def command(self, case: Case, server: Server, seconds: float) -> list[str]:
-        """The command line that loads the server for so long."""
+        """Return the command line that loads the server for `seconds`."""
 
     def launch(self, case: Case, server: Server, seconds: float, out: Path) -> "subprocess.Popen[bytes]":
         """Start it, with its standard output and error in files."""
@@ -99,7 +99,7 @@ class BareLoop(Client):
     """The floor: see src/main.rs beside this file.
 
     Args:
-        wait: how it waits for a reply: `poll` is the floor that others are held against, the rest are experiments.
+        wait: how it waits for a reply: `poll` is the floor that others are compared with, the rest are experiments.
     """
 
     def __init__(self, binary: Path, wait: str = "poll") -> None:
@@ -192,7 +192,7 @@ class Sysbench(Client):
 class Engine(Client):
     """bakeoff-engine, driven by its contract (docs/reference/engine.md): one arm, alone, in two long slices.
 
-    As few as can be: their ends are barriers of all threads, whose cost belongs to the method, not to the client.
+    No more, because the end of a slice is a barrier for all threads, a cost of the method and not of the client.
     """
 
     name = "engine"
@@ -284,7 +284,7 @@ def _must_be_built(binary: Path) -> str:
 
 
 def _messages(output: str) -> list[dict[str, Any]]:
-    """Whole JSON lines; the last may still be on its way."""
+    """Parse the complete JSON lines; the last one may still be incomplete."""
     return [json.loads(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
 
 

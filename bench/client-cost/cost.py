@@ -20,7 +20,7 @@ class ProcessCost:
     CPU is exact (the scheduler's accounts); its split into user and system is by the kernel's clock ticks.
 
     Attributes:
-        threads: ids; when they change between two moments the difference is not the process's.
+        threads: ids; if they change between two moments, the difference is meaningless.
     """
 
     threads: frozenset[str]
@@ -103,7 +103,7 @@ class Monitor:
         return int(row[1])
 
     def threads(self) -> dict[int, int]:
-        """For each connection, by its id, the server's thread that serves it; where the server reports it."""
+        """Return the server thread of each connection by its id, if the server reports it."""
         with self._connection.cursor() as cursor:
             cursor.execute("SELECT PROCESSLIST_ID, THREAD_OS_ID FROM performance_schema.threads")
             return {int(row[0]): int(row[1]) for row in cursor.fetchall() if None not in row}

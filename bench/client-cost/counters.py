@@ -22,7 +22,7 @@ class UserInstructions:
     """Counts for all threads that the process has now. Use it as a context manager.
 
     Raises:
-        OSError: the machine or the kernel does not let us.
+        OSError: the machine or the kernel does not allow it.
     """
 
     def __init__(self, pid: int) -> None:
@@ -53,7 +53,7 @@ class UserInstructions:
         self._close()
 
     def total(self) -> int:
-        """Since the start of counting, all threads together."""
+        """Return the count of all threads since counting started."""
         return sum(int.from_bytes(os.read(file, 8), "little") for file in self._files)
 
     def _close(self) -> None:

@@ -21,7 +21,7 @@ class Driver(BareLoop):
         self.name, self.by_default = name, False
 
     def command(self, case: Case, server: Server, seconds: float) -> list[str]:
-        # The bare loop's own ways of waiting are not theirs.
+        # They do not have the bare loop's ways of waiting.
         words = [word for word in super().command(case, server, seconds) if not word.startswith("--wait")]
         return words if self.pairs else [word for word in words if not word.startswith("--cpus")]
 

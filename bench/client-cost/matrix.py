@@ -49,7 +49,7 @@ def full(tables: int, table_size: int) -> list[Case]:
 
 
 class Budget:
-    """Shares a time out over cells: what one leaves over, the later ones have.
+    """Divides a time among cells: what one leaves over goes to the later ones.
 
     Args:
         minutes: for all cells.
@@ -68,7 +68,7 @@ class Budget:
         self._cells -= 1
 
     def allows(self, rounds_done: int, most: int | None) -> bool:
-        """May another round be begun?"""
+        """Return whether another round may begin."""
         if most is not None:
             return rounds_done < most
         return rounds_done < FEWEST_ROUNDS or time.monotonic() < self._cell_end_s

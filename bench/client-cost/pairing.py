@@ -20,7 +20,7 @@ class CannotPair(Exception):
 
 
 def cpus_for(server: Server) -> tuple[int, ...]:
-    """The list of CPUs: those that client and server may both use, one of each core first, as bakeoff's engine has it.
+    """Return the CPUs that client and server may both use, one of each core first, like bakeoff's engine.
 
     Raises:
         CannotPair: the server does not report its threads, or they may not be pinned from here.
@@ -48,7 +48,7 @@ def _try_to_pin(server: Server) -> None:
 
 
 def _siblings(cpu: int) -> set[int]:
-    """CPUs of the same core; none where the kernel does not say."""
+    """Return the CPUs of the same core; none if the kernel does not say."""
     with suppress(OSError):
         return set(_listed(Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()))
     return set()
@@ -62,7 +62,7 @@ def _listed(text: str) -> Iterator[int]:
 
 
 def paired(client_pid: int, serving: Iterable[int]) -> int:
-    """How many of these threads of the server are pinned to a CPU that a thread of the client is pinned to as well."""
+    """Count the server threads that are pinned to a CPU to which a client thread is pinned, too."""
     own = {_only_cpu(int(task.name)) for task in Path(f"/proc/{client_pid}/task").iterdir()} - {None}
     return sum(_only_cpu(thread) in own for thread in serving)
 
@@ -76,7 +76,7 @@ def _only_cpu(thread: int) -> int | None:
 
 
 def release(server: Server) -> None:
-    """Let all threads of the server use all of its CPUs again: one that is kept for a later connection stays pinned.
+    """Let all server threads use all of its CPUs again: a thread that is kept for a later connection stays pinned.
 
     Only while no client is paired.
     """

@@ -13,7 +13,7 @@ from bakeoff.servers import ServerMemory, ServerPool, install, settings_for
 from bakeoff.spec import Data, Profile, parse_server
 
 BUFFER_POOL_BYTES = 1 << 30
-# No commit waits for the disk: a client that waits for a disk tells nothing of its cost. And what pairing.py needs.
+# No commit waits for the disk, which would hide what the client costs. pairing.py needs performance_schema.
 _OPTIONS = {"innodb_flush_log_at_trx_commit": "2", "performance_schema": "ON"}
 
 
@@ -31,7 +31,7 @@ def running(path: str, user: str, database: str) -> Server:
 
 
 def _peer_pid(path: str) -> int | None:
-    """Process that listens at the socket, as the kernel says; None when it is not to be seen from here."""
+    """Return the process that listens at the socket, from the kernel; None if it is not visible from here."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.connect(path)
         pid = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]

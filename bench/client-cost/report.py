@@ -76,12 +76,12 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Placement:
-    """Describe on which CPUs the two threads of a connection ran.
+    """The CPUs on which the two threads of a connection ran.
 
     Attributes:
         paired, free: names of clients whose connections were paired (pairing.py), and of the others.
-        cpus: that connections were paired on.
-        why_free: why none could be paired; empty: some were.
+        cpus: on which connections were paired.
+        why_free: why none could be paired; empty if some were.
     """
 
     paired: list[str]
@@ -91,7 +91,7 @@ class Placement:
 
     @classmethod
     def of(cls, clients: Sequence[Client], server: Server, why_free: str) -> "Placement":
-        """As it will be with this server."""
+        """Return the placement of these clients with this server."""
         paired = [client.name for client in clients if client.pairs and server.cpus]
         free = [client.name for client in clients if client.name not in paired]
         return cls(paired, free, list(server.cpus), why_free)
@@ -105,7 +105,7 @@ class Placement:
 
 
 def print_cell(console: Console, cell: Cell, placement: Placement) -> None:
-    """One table: a line a client."""
+    """Print a table with a line per client."""
     title = f"{cell.case} {'paired' if placement.paired else 'NOT paired'}"
     table = Table(title=title, title_justify="left", title_style="bold")
     columns = [
@@ -153,7 +153,7 @@ def content(
     settings: dict[str, Any],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """Everything but what every benchmark writes: summaries, ratios with intervals, and every window."""
+    """Return what this benchmark adds to the common fields: summaries, ratios with intervals, and every window."""
     return {
         "format": FORMAT,
         "server": {"version": server.version},

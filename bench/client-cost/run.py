@@ -80,7 +80,7 @@ def _listed(values: Iterable[object]) -> str:
 
 
 def cases(chosen: argparse.Namespace) -> list[Case]:
-    """One of the ready matrices, or one of the lists given."""
+    """Return a predefined matrix, or the product of the given lists."""
     size = (chosen.tables, chosen.table_size)
     lists = (chosen.workloads, chosen.statements, chosen.transport, chosen.threads)
     if any(lists):
@@ -140,7 +140,7 @@ def run(chosen: argparse.Namespace, console: Console) -> int:
 
 
 def to_be_paired(server: Server) -> tuple[Server, str]:
-    """The server with the CPUs that connections are paired on; or as it is, and why they cannot be paired."""
+    """Return the server with the CPUs for pairing; or unchanged, with the reason why connections cannot be paired."""
     try:
         return replace(server, cpus=pairing.cpus_for(server)), ""
     except pairing.CannotPair as reason:
@@ -164,7 +164,7 @@ def usable_clients(chosen: argparse.Namespace) -> tuple[list[Client], list[str]]
 
 
 def built() -> tuple[Path, list[str]]:
-    """Build the Rust programs of this tree: the folder they are in, and a note for each that does not build."""
+    """Build the Rust programs of this tree; return their folder and a note for each that does not build."""
     notes = []
     for package in PACKAGES:
         done = _cargo("build", "--release", "--quiet", "-p", package)

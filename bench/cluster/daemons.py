@@ -110,7 +110,7 @@ def study_of(server):
 
 
 def measure(server, pairs, seconds, folder):
-    """Log ratios of throughput with daemons over that without, one a pair; and the share of a CPU that they took."""
+    """Return log ratios of throughput with daemons over without, one per pair, and the share of a CPU they took."""
     study, view, stop = study_of(server), Listener(), threading.Event()
     share = share_memory(study)
     setups = prepare_arms(study, share.memory, passwords={}, on_progress=lambda *_: None)

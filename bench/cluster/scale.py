@@ -4,8 +4,8 @@
     bench/cluster/scale.py [--hosts 1000] [--epochs 100000] [--slices 160] [--cells 1]
 
 Epochs come back as archives, as workers send them, and go the driver's way: unpacked into a run directory, read,
-reduced to estimates, counted by the stopping rule, reported to a listener. The rule is asked as ever, and its answer
-not heeded, so that all epochs are taken. Making the archives is the workers' part and not counted. A line
+reduced to estimates, counted by the stopping rule, reported to a listener. The rule is asked as usual, but its answer
+is ignored, so that all epochs are taken. Making the archives is the workers' part and not counted. A line
 is printed for each tenth; the last ones are the whole, and the analysis at the end, which reads every epoch again. CPU
 seconds of this process; memory is its largest resident set.
 """
@@ -52,7 +52,7 @@ class FakeHosts:
         self.contents = [self.files(study, plan, slices, kind) for kind in range(KINDS)]
 
     def files(self, study, plan, slices, kind):
-        """What a worker sends of an epoch, without its outcome."""
+        """Return what a worker sends for an epoch, except its outcome."""
         rng = random.Random(kind)
         with tempfile.TemporaryDirectory() as folder:
             writer = RunDirectory(Path(folder)).epoch(0, 0)

@@ -71,7 +71,7 @@ def options() -> argparse.Namespace:
 
 
 def measure(engine: Path, socket: Path, connections: int, seconds: float) -> Found:
-    """Run so many connections for so long, in the engine's sysbench mode.
+    """Run this many connections for `seconds`, in the engine's sysbench mode.
 
     Raises:
         RunFailed: it ended early or never got ready.
@@ -127,7 +127,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def table(found: list[Found]) -> Table:
-    """A line for each number of connections; the first is what the process costs by itself."""
+    """Return a line for each number of connections; the first shows the process's own cost."""
     shown = Table(title="Connections of one engine process")
     costs = ("start s", "start CPU ms each", "MB", "kB each", "files each")
     for column in ("connections", *costs, "events each", "unfairness"):

@@ -41,7 +41,7 @@ class Found:
     Attributes:
         set_up_s: from the request to the first slice.
         between_ms: from the moment all workers rest to the start of the next slice.
-        coordinator_ms: CPU a slice of all threads but the workers.
+        coordinator_ms: CPU per slice of all threads except the workers.
         memory_bytes: private pages of the process.
     """
 

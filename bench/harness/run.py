@@ -40,7 +40,7 @@ def options() -> argparse.Namespace:
 
 
 def measured(budget: str, precision: str | None) -> dict[str, Any]:
-    """Run the duel; its wall time by phase."""
+    """Run the duel and return its wall time by phase."""
     command = [sys.executable, "-m", "bakeoff.cli.start", "duel", *_DUEL, *_OPTIONS, "--budget", budget]
     command += ["--precision", precision] if precision else []
     with tempfile.TemporaryDirectory(prefix="bakeoff-harness-") as folder:

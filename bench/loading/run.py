@@ -99,10 +99,10 @@ def run(chosen: argparse.Namespace, console: Console, files: Path) -> int:
 
 
 def require_disk(folder: Path, rows: int) -> None:
-    """Check that tables and files have room, twice over.
+    """Check that there is room for tables and files, twice over.
 
     Raises:
-        HostError: they have not.
+        HostError: there is not.
     """
     free = shutil.disk_usage(folder).free
     if free < 2 * rows * _BYTES_PER_ROW:
@@ -114,7 +114,7 @@ def require_disk(folder: Path, rows: int) -> None:
 def measure(
     server: Server, shape: Shape, present: Sequence[Way], chosen: argparse.Namespace, files: Path, draw: random.Random
 ) -> Rounds:
-    """All rounds of one shape. The files for the server are written once, from tables that bakeoff has loaded."""
+    """Measure all rounds of a shape. The files for the server are written once, from tables that bakeoff has loaded."""
     folder = files / f"{shape.tables}-tables"
     make_open_folder(folder)
     server_identity().own(folder)
@@ -132,7 +132,7 @@ def measure(
 
 
 def load_once(server: Server, shape: Shape, way: Way, charset: str) -> Loaded:
-    """One load into an empty database, from a server at rest."""
+    """Measure one load into an empty database, on a server at rest."""
     empty(server, charset)
     readiness.finish_pending_work(server.instance, _READINESS_LIMIT_S)
     process = psutil.Process(server.instance.pid)
@@ -145,7 +145,7 @@ def load_once(server: Server, shape: Shape, way: Way, charset: str) -> Loaded:
 
 
 def speed_up(rounds: Rounds, way: str, reference: str) -> estimate.Ratio | None:
-    """Rows per second of one over those of the other; None when the other was not measured, or is the same."""
+    """Return the ratio of rows per second; None if the reference was not measured, or is the same way."""
     if way == reference or reference not in rounds[0]:
         return None
     windows: list[Any] = [{name: [loaded] for name, loaded in each.items()} for each in rounds]
@@ -153,7 +153,7 @@ def speed_up(rounds: Rounds, way: str, reference: str) -> estimate.Ratio | None:
 
 
 def table(server: Server, shape: Shape, rounds: Rounds) -> Table:
-    """For a person: a line a way."""
+    """Return the table to print, with a line per way."""
     shown = Table(title=f"{server.version}: {shape}", title_justify="left", title_style="bold")
     shown.add_column("way")
     for heading in ("rows/s", "seconds", "server CPU µs/row", "MB on disk", *(f"times {name}" for name in REFERENCES)):
@@ -174,7 +174,7 @@ def table(server: Server, shape: Shape, rounds: Rounds) -> Table:
 
 
 def summary(shape: Shape, rounds: Rounds) -> dict[str, Any]:
-    """For the JSON file: every load, and the ratios."""
+    """Return every load and the ratios, for the JSON file."""
     return {
         **vars(shape),
         "ratios": [

@@ -10,7 +10,7 @@ DATABASE = "sbtest"
 
 @dataclass(frozen=True)
 class Shape:
-    """So many tables of so many rows each."""
+    """Number of tables, rows per table, and threads that load them."""
 
     tables: int
     table_size: int
@@ -50,7 +50,7 @@ class LoadFailed(Exception):
 
 
 def empty(server: Server, charset: str) -> None:
-    """An empty database, whatever was there before."""
+    """Make the database anew, empty."""
     server.instance.query(f"DROP DATABASE IF EXISTS {DATABASE}")
     server.instance.query(f"CREATE DATABASE {DATABASE} CHARACTER SET {charset}")
 
@@ -72,8 +72,8 @@ def require_whole(server: Server, shape: Shape, way: str) -> None:
 
 
 def write_files(server: Server, shape: Shape, folder: Path) -> list[tuple[str, Path]]:
-    """The rows of the tables as they stand, as files for LOAD DATA: for each thread the same runs of rows in order of
-    the primary key as bakeoff's threads load. Returns table and file, in order.
+    """Write the rows of the tables as files for LOAD DATA: for each thread the same runs of rows, in the order of
+    the primary key, that bakeoff's threads load. Returns table and file, in order.
     """
     files = []
     share = -(-shape.rows // shape.threads)

@@ -50,7 +50,7 @@ class CommandLine(Way):
 
 
 class Harness(Way):
-    """As a study loads: the engine's contract, with as many threads as a study takes."""
+    """Loads like a study: by the engine's contract, with as many threads as a study takes."""
 
     name = "harness"
 
@@ -110,7 +110,7 @@ DDL = """CREATE TABLE {name}(
 
 
 def without_the_server(engine_binary: Path, engine: Engine) -> tuple[list[Way], str]:
-    """All but `LoadData`, which needs its files first; and a note on what is left out."""
+    """Return all ways except `LoadData`, which needs its files first, and a note on what is left out."""
     ours: list[Way] = [CommandLine("bakeoff", [os.fspath(engine_binary), "sysbench"]), Harness(engine)]
     if not shutil.which("sysbench"):
         return ours, "sysbench is left out: it is not installed (Debian: apt-get install sysbench)"

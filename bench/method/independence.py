@@ -18,7 +18,7 @@ from typing import Any
 
 
 def duels(journal: Path) -> Iterator[tuple[str, list[float]]]:
-    """Kind and epochs' log ratios less the truth, of equal servers or an injected slowdown."""
+    """Yield each duel's kind and its epochs' log ratios minus the truth: equal servers, or an injected slowdown."""
     for line in journal.read_text(encoding="utf-8").splitlines():
         found: dict[str, Any] = json.loads(line)
         if "judgements" in found:  # of the validation suite

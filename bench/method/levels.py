@@ -67,8 +67,8 @@ def _log_ratio(slices: Frame, above: str, below: str) -> float:
 def table(duels: list[dict[str, Any]]) -> str:
     """For each name: epochs in bands of throughput, the mean of their log ratios (± 95 %), the root mean square.
 
-    The same of epochs whose CPUs were near each other and far apart, where that is known. Below it, how the ratios go
-    with those of CPU time per event, and how an epoch's halves go with each other.
+    The same for epochs whose CPUs were near each other or far apart, if that is known. Below it, how ratios correlate
+    with those of CPU time per event, and an epoch's halves with each other.
     """
     lines = ["| duels | throughput | epochs | mean | root mean square |", "|---|---|---|---|---|"]
     correlations = [""]

@@ -78,8 +78,8 @@ def placement(bench: RealBench) -> Result:
 
     both, own = [], []
     for number in range(_STARTS):
-        # Servers get separate CPUs at start-up, so these are separate epochs, in the other order in
-        # every other start: what the machine does meanwhile meets all three alike.
+        # Servers get separate CPUs at start-up, so these are separate epochs. Their order alternates, so
+        # that what the machine does meanwhile affects all three alike.
         for places in ("shared", "apart") if number % 2 == 0 else ("apart", "shared"):
             if places == "shared":
                 both.append(bench.epoch(variants("paired") + variants("free"), arms=EQUAL, warm_s=1.5))

@@ -198,7 +198,7 @@ def real_difference(bench: RealBench) -> Result:
 
 
 def too_wide(half_widths: Mapping[str, float], effect: float) -> str:
-    """Where an interval is so wide that half the effect would do as well, in a sentence; empty: nowhere."""
+    """Say which intervals are so wide that they would also hold half the effect; empty if none is."""
     wide = [name for name, half_width in half_widths.items() if not half_width < abs(effect) / 2]
     return f"Too wide to tell ({', '.join(wide)}): half the effect would do as well." if wide else ""
 

@@ -43,7 +43,7 @@ class Result:
 
 
 def cell(value: object) -> str:
-    """A cell as a reader wants it: three digits of a number, a dash for nothing."""
+    """Format a cell: three digits of a number, a dash for None."""
     if value is None:
         return "–"
     if isinstance(value, float):
@@ -57,7 +57,7 @@ def write(result: Result, server: str) -> Path:
 
 
 def newest(names: tuple[str, ...]) -> str:
-    """The latest result of each experiment as Markdown, under the machine and the dates they were measured on."""
+    """Return the latest result of each experiment as Markdown, with the machine and date of each."""
     parts = []
     for name in names:
         files = sorted(RESULTS.glob(f"method-{name}-*.json"))

@@ -27,7 +27,7 @@ HEAD = "mysqld, Version: 8.0.15 (x). started with:\nTcp port: 0  Unix socket: x\
 
 
 def write_files(folder: Path) -> None:
-    """The dump and the general log: 29 queries of 1 to 200 rows, and the one that spins."""
+    """Write the dump and the general log: 29 queries of 1 to 200 rows, and the one that spins."""
     chance = random.Random(7)
     dump = ["CREATE DATABASE shop;\nUSE shop;\nCREATE TABLE t (id INT PRIMARY KEY, k INT, c CHAR(60), KEY (k));\n"]
     for first in range(1, ROWS + 1, 1000):
@@ -49,7 +49,7 @@ def write_files(folder: Path) -> None:
 
 
 def replay(folder: Path, arms: list[str], *, budget: str, seed: int) -> dict[str, object]:
-    """Run one; what it found of each query."""
+    """Run one replay and return what it found for each query."""
     command = [
         sys.executable, "-m", "bakeoff.cli.start", "replay", "shop.log", *arms, "--data", "shop.sql",
         "--threads", str(CONNECTIONS), "--budget", budget, "--seed", str(seed), "--format", "json",
@@ -89,7 +89,7 @@ def main() -> None:
             arms = equal if kind == "equal" else slowed
             found.append({"kind": kind, **replay(folder, arms, budget=asked.budget, seed=seed)})
             print(json.dumps(found[-1]), flush=True)
-            # After each one: a replay that fails loses none of those before it.
+            # After each one, so that a replay that fails loses none of the earlier ones.
             to = record.write("replay-claims", {"settings": vars(asked), "replays": found}, at=at)
     claiming = sum(bool(each["claims"] or each["differing"]) for each in found if each["kind"] == "equal")
     right = sum(

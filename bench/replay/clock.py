@@ -26,7 +26,7 @@ HEAD = "mysqld, Version: 8.0.33 (x). started with:\nTcp port: 0  Unix socket: x\
 
 
 def main() -> int:
-    """Replay, print a line for each way, keep them; 1 when the clock is not held."""
+    """Replay both ways, print and record the results; return 1 if starts are too late."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", metavar="SECONDS", type=int, nargs="?", default=5)
     parser.add_argument("--results", type=Path, default=record.RESULTS, help="folder of the JSON file")

@@ -31,7 +31,7 @@ from bakeoff.stats.model import Stop
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """What is started, by its name in the table."""
+    """Return the commands to start, by their names in the table."""
     programs = Path(sys.executable).parent
     run = make_run(folder, duel_study())
     run.write_json("analysis.json", analyse(run.load_epochs(), duel_study(), ended=Stop.PRECISE))

@@ -146,7 +146,7 @@ class GoTpc(Process):
         self._run(self._command(server, load, "prepare", "--no-check"))
 
     def run(self, server: Server, load: Load) -> Reported:
-        # HammerDB takes weights in whole percent; these are closest to the card deck's.
+        # go-tpc takes weights in whole percent; these are closest to the card deck's.
         more = ("--time", f"{load.seconds:g}s", "--output", "json", "--ignore-error", "--weight", "45,43,4,4,4")
         said, cpu_s, wall_s = self._run(self._command(server, load, "run", *more))
         lists = [json.loads(line) for line in said.splitlines() if line.startswith("[{")]
@@ -180,7 +180,7 @@ class Sysbench(Process):
 
 
 def every(engine: Engine, go_tpc: Path | None) -> list[Client]:
-    """All that can be had here; the first is what the others are compared with."""
+    """Return the clients available here; the others are compared with the first."""
     found: list[Client] = [GoTpc(go_tpc)] if go_tpc else []
     found += [
         Bakeoff("bakeoff multi", "prepared, multi-row", engine, {"statements": "multi"}, "server"),

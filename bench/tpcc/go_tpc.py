@@ -13,7 +13,7 @@ MODULE, VERSION = "github.com/pingcap/go-tpc", "v1.0.12"
 def find() -> tuple[Path | None, str]:
     """Return go-tpc's path, or None and the reason. $GO_TPC overrides it.
 
-    `go install` of its command asks the proxy for a module of that longer path first; where the proxy refuses that with
+    `go install` of its command asks the proxy for a module of that longer path first; if the proxy refuses that with
     anything but "not found" it gives up. So the module is downloaded and built in a copy of its folder.
     """
     named = os.environ.get("GO_TPC") or shutil.which("go-tpc")

@@ -20,7 +20,7 @@ class Server:
     version: str = ""
 
     def number(self, query: str) -> int:
-        """The one number that a query answers."""
+        """Return the single number that a query gives."""
         return int(self.instance.query(query)[0][0])
 
     def status(self, *names: str) -> int:

@@ -32,7 +32,7 @@ from bakeoff.stats.interval import standard_deviation, t_interval
 
 @dataclass(frozen=True)
 class Window:
-    """One run of one client, as the server saw it and as it says itself."""
+    """One run of one client, as the server saw it and as the client reports it."""
 
     round: int
     new_orders: int

@@ -1,4 +1,4 @@
-//! The engine exports its C symbols, so that scripts reach them through LuaJIT's `ffi.C`, as sysbench's scripts do; and it knows
+//! Exports the engine's C symbols, which scripts reach through LuaJIT's `ffi.C` as in sysbench, and records
 //! how it was built.
 
 use std::process::Command;
@@ -20,8 +20,8 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| "unknown".to_owned())
 }
 
-/// The last commit that changed the engine's sources, with `+` when they differed from it; `unknown` outside of a git tree.
-/// Other commits do not build the engine again, nor does the one that commits what it was built from.
+/// The last commit that changed the engine's sources, with `+` if they differ from it, or `unknown` outside of git.
+/// Other commits do not rebuild the engine, nor does the one that commits what it was built from.
 fn commit() -> String {
     let mut sources = vec!["../../Cargo.toml".to_owned(), "../../Cargo.lock".to_owned()];
     let crates = std::fs::read_dir("..").expect("the folder of all crates");
@@ -36,7 +36,7 @@ fn commit() -> String {
     if last == "unknown" || changed == "unknown" { last } else { format!("{last}+") }
 }
 
-/// The first line that a program says, or `unknown` when it cannot be run, fails or says nothing.
+/// Returns the first line that a program prints, or `unknown` if it cannot be run, fails or prints nothing.
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
     let text = output.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();

@@ -43,8 +43,8 @@ CONTRACT = 5
 _HELLO_LIMIT_S = 15.0
 _GRACE_S = 150.0  # beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms
 _CHUNK_S = 600.0  # the longest chunk of a replay, by contract
-_LOAD_S = 24 * 3600.0  # between two answers to a command or a load
-_DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
+_LOAD_S = 24 * 3600.0  # longest silence between two answers to a command or a load
+_DESCRIBE_S = 30.0  # limit for loading scripts, to see what they declare
 
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})  # without what scripts print (`Creating table …`)
 _FILES = ("script", "capture")  # fields of requests

@@ -41,7 +41,7 @@ class MeasureRequest(Work):
 
 @with_config(_ROW)
 class SliceMessage(TypedDict):
-    """One slice; what the server or `/proc` does not tell is None."""
+    """One slice; None for what the server or `/proc` does not tell."""
 
     type: Literal["slice"]
     id: int

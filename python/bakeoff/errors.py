@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
     INTERNAL = 5  # a bug in bakeoff
     UNCLEAR = 6  # a gate or a bisection cannot tell
     BISECT_SKIP = 125  # `gate --bisect`: this build cannot be judged
-    BISECT_ABORT = 128  # `gate --bisect`: nor can any other
+    BISECT_ABORT = 128  # `gate --bisect`: no build can be judged
     INTERRUPTED = 130
 
 
@@ -77,7 +77,7 @@ class HostError(BakeoffError):
 
 
 class UnreachableError(HostError):
-    """Nothing answers at a running server's address. That ends a run before measuring, later only an epoch."""
+    """Nothing answers at a running server's address. Before measuring this ends the run, later only an epoch."""
 
 
 class EngineError(BakeoffError):

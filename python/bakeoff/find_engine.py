@@ -1,4 +1,4 @@
-"""Find the engine's binary, and become it for `bakeoff sysbench`, which waits for every import of this module."""
+"""Find the engine's binary, and become it for `bakeoff sysbench`, whose start every import here delays."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ def find_engine() -> str | None:
 
 
 def require_engine() -> str:
-    from bakeoff.errors import HostError  # `bakeoff sysbench` does not wait for it
+    from bakeoff.errors import HostError  # imported late, so that `bakeoff sysbench` does not wait for it
 
     if not (found := find_engine()):
         raise HostError("bakeoff-engine was not found.", hint="Run `make setup`, or set BAKEOFF_ENGINE to its path.")

@@ -59,11 +59,11 @@ def without_url_passwords(text: str) -> str:
 
 
 class Redactor:
-    """Replaces passwords in text and JSON-like values by `***`. The fields of `study` stay readable."""
+    """Replaces passwords in text and JSON-like values with `***`. The fields of `study` stay readable."""
 
     def __init__(self, secrets: Iterable[str] = (), study: BaseModel | None = None) -> None:
         known = set(secrets)
-        # What is a password by its form is not read again from a study.
+        # Passwords that are found by their form do not count as words of the study.
         whole = Redactor().json_bytes(study).decode() if study else ""
         anywhere, in_study = (
             [re.escape(secret) for secret in known if len(secret) >= _ANYWHERE_FROM and (secret in whole) is inside]

@@ -44,7 +44,7 @@ def pair(connection: "pymysql.connections.Connection", cpu: int) -> None:
 def load(
     connection: "pymysql.connections.Connection", chosen: argparse.Namespace, latencies_ns: list[int], cpu: int | None
 ) -> None:
-    """Run events for so long."""
+    """Run events for `--time` seconds."""
     if cpu is not None:
         pair(connection, cpu)
     statements, end = EVENTS[chosen.workload], time.monotonic() + chosen.time

@@ -31,7 +31,7 @@ pub struct Header {
     pub redacted: bool,
 }
 
-/// What is read of an event's line. [`Line`] writes more.
+/// The fields of an event's line that are read. [`Line`] writes more.
 #[derive(Debug, Deserialize)]
 pub struct EventLine<'a> {
     pub connection: Option<u64>,
@@ -262,7 +262,7 @@ pub fn read_summary(path: &Path) -> Result<Summary, Error> {
     Err(damaged(path, INCOMPLETE))
 }
 
-/// The name of a file until it is complete. Dropped before that, it removes the file.
+/// A file under a temporary name until it is complete. Dropped before that, it removes the file.
 pub(crate) struct PartialFile(PathBuf);
 
 impl PartialFile {

@@ -15,7 +15,7 @@ use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_one_of, is_word, unquo
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     Read,
-    /// It concerns only its own session: `SET` of session variables, `USE`, the begin and end of transactions, an empty statement.
+    /// Affects only its own session: `SET` of session variables, `USE`, transaction control, an empty statement.
     Session,
     Write(&'static str),
 }
@@ -28,7 +28,7 @@ pub enum Effect {
     Unlock,
     End,
     Chain,
-    /// Commits the open transaction and is none of the next: `CREATE`, `FLUSH`.
+    /// Commits the open transaction and begins none: `CREATE`, `FLUSH`.
     Commits,
     Inside,
 }
@@ -38,7 +38,7 @@ pub enum Effect {
 pub struct Statement {
     pub class: Class,
     pub effect: Effect,
-    /// It calls a function for the current time. Views and routines that do so are not known.
+    /// Calls a function for the current time. Views and routines that do so are not detected.
     pub uses_clock: bool,
 }
 
@@ -254,7 +254,7 @@ fn is_of_session(parts: &[Part]) -> bool {
         || is_any(parts, 0, &["COMMIT", "ROLLBACK", "SAVEPOINT"])
 }
 
-/// Classifies a `SET`: session and user variables, names and the session's transactions are its own, global variables not.
+/// Classifies a `SET`: user and session variables, names and transactions are the session's, global variables are not.
 fn class_of_set(parts: &[Part]) -> Class {
     for at in 1..parts.len() {
         // `SET GLOBAL x` and `SET @@global.x`, also after a comma. `SET x = @@global.x` only reads.

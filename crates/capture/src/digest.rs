@@ -1,6 +1,6 @@
 //! Digests: groups statements that differ only in literals, layout and comments, like the server's
 //! `STATEMENT_DIGEST()`. A literal becomes `?`, a list of them `?, ...`, a row `(...)`, several rows `(...) /* , ...
-//! */`. If versions differ, this follows the newest. The server digests the first 1024 bytes, this the whole statement.
+//! */`. Differences from the server: docs/reference/capture.md.
 
 use bakeoff_wire::dialect::{Dialect, MultiByte};
 use sha2::{Digest as _, Sha256};

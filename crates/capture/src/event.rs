@@ -11,7 +11,7 @@ pub enum LogCommand {
     #[default]
     Query,
     Execute,
-    /// Prepared a statement with `?`, or sent `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. The execution is a separate event.
+    /// Prepares a statement, or is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. The execution is a separate event.
     Prepare,
     #[strum(to_string = "Connect", serialize = "Change user")]
     Connect,
@@ -30,7 +30,7 @@ impl LogCommand {
     }
 }
 
-/// An event of a log. Times are microseconds since 1970 in UTC. What the log does not tell is None or empty.
+/// An event of a log. Times are microseconds since 1970 in UTC. Fields missing in the log are None or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
     pub connection: Option<u64>,
@@ -107,7 +107,7 @@ pub(crate) fn is_file_header(line: &[u8]) -> bool {
     line.trim_ascii_end().ends_with(b"started with:") && memchr::memmem::find(line, b", Version: ").is_some()
 }
 
-/// Returns what a server that stopped while writing an event has left in front of the header.
+/// Returns the rest of an event in front of the header, from a server that stopped while writing it.
 pub(crate) fn before_file_header(header: &[u8]) -> &[u8] {
     if header.starts_with(b"/") && !header.starts_with(b"/*") || header.get(1..3) == Some(b":\\") {
         return b""; // such a path may contain spaces
@@ -237,7 +237,7 @@ pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000)?.checked_add(micros.into())
 }
 
-/// Whether this is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. Logs have the statement that it runs as another event.
+/// Whether this is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. Logs have what it runs as a separate event.
 pub(crate) fn handles_prepared(sql: &[u8]) -> bool {
     let mut tokens = code_tokens(sql);
     let Some(first) = tokens.next() else { return false };

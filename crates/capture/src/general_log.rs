@@ -171,7 +171,7 @@ fn is_begun_prefix(line: &[u8]) -> bool {
     line.starts_with(b"\t\t") || moment(line).is_some() || line.iter().all(is_of_time)
 }
 
-/// Returns the user and schema of `root@localhost on db1 using Socket`, or of a proxy user `u@h as role on db1 using Socket`.
+/// Returns user and schema of `root@localhost on db1 using Socket`, or of a proxy's `u@h as role on db1 using Socket`.
 fn connect(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
     let rest = memchr::memmem::find(text, b" on ").map_or(&b""[..], |at| &text[at + 4..]);
@@ -183,7 +183,7 @@ const WITH_BODY: [&str; 5] = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACK
 const WITHOUT_BODY: [&str; 6] = ["TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER"];
 const BEGINNING: usize = 16;
 
-/// Returns the statements of a text, `session` being the state before it. One that may contain others is the last.
+/// Splits a text into statements. `session` is the state before it. One that may contain others extends to the end.
 pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let (mut from, mut beginning) = (0, Vec::new());

@@ -1,6 +1,6 @@
-//! Reads the query logs of MySQL and MariaDB and writes a compact capture file: events, digests, totals (docs/reference/capture.md).
+//! Reads MySQL and MariaDB query logs, writes a compact capture: events, digests, totals (docs/reference/capture.md).
 //!
-//! Everything streams: memory grows with the number of connections and digests, not with the size of the log.
+//! Everything but UTF-16 streams: memory grows with the number of connections and digests, not with the log.
 //! Nothing here opens a connection to a server or runs a script.
 //!
 //! ```text

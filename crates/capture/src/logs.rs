@@ -12,7 +12,7 @@ use crate::slow_log::{self, SlowLog};
 use crate::sql_file::{self, SqlFile};
 
 const BUFFER: usize = 256 << 10;
-/// A longer line is read as several [bytes].
+/// Longest line [bytes]. A longer one is read in pieces.
 const LINE_MAX: u64 = STATEMENT_MAX as u64;
 const HEAD: u64 = 1 << 20;
 

@@ -17,7 +17,7 @@ use crate::logs::{Format, read_logs};
 use crate::redact::{Redactor, strike_out, without_comments};
 use crate::session::SessionState;
 
-/// Most digests. Statements of any further ones are counted together as `(other statements)`.
+/// Maximum number of digests. Statements beyond it are counted together as `(other statements)`.
 const DIGESTS_MAX: usize = 20_000;
 
 /// Bytes of a digest's key that are compared directly. The rest is compared by its SHA-256.

@@ -73,7 +73,7 @@ fn has_closed_hints(sql: &[u8], dialect: Dialect) -> bool {
     }
 }
 
-/// Replaces each literal by another one of the same type and length. Equal literals stay equal. The key is never stored.
+/// Replaces each literal with one of the same type and length. Equal literals stay equal. The key is never stored.
 pub struct Redactor {
     key: [u8; 32],
 }

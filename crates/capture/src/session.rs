@@ -1,4 +1,4 @@
-//! The state of a session as its `SET` statements tell it: character set, sql_mode, autocommit, time zone, key checks, limits.
+//! Session state from `SET` statements: character set, sql_mode, autocommit, time zone, key checks, limits.
 
 use std::collections::BTreeMap;
 
@@ -123,7 +123,7 @@ fn known(name: &str) -> Option<&'static str> {
     VARIABLES.into_iter().find(|known| *known == name)
 }
 
-/// Returns the dialect of these settings. If the character set is unknown, the one of NAMES counts, to which dumps return.
+/// Returns the dialect of these settings. Without `character_set_client`, NAMES decides, to which dumps return.
 fn dialect(values: &BTreeMap<&'static str, String>) -> Dialect {
     let value = |name: &str| values.get(name).map(String::as_str);
     let charset = value("character_set_client").or(value("names")).or(value("character_set"));

@@ -56,9 +56,9 @@ pub struct SlowLog {
     /// The lines after `# Warnings`, and whether one has the form of a head.
     warnings: Vec<u8>,
     warnings_have_head: bool,
-    /// Reads lines again that were taken for warnings.
+    /// True while lines that were taken for warnings are read again.
     is_plain: bool,
-    /// Bytes of the statement still to come, or 0 if the head does not tell.
+    /// Bytes of the statement still to come, or 0 if the head has no `Statement_bytes`.
     to_come: usize,
 }
 
@@ -109,8 +109,8 @@ impl LogReader for SlowLog {
 }
 
 impl SlowLog {
-    /// Removes from the end of a statement what belongs to the next head: a `# Time:` in an unknown form, or the beginning
-    /// of a line at the end of the log.
+    /// Removes the next head's start from the end of a statement: a `# Time:` in an unknown form, or an unfinished line
+    /// at the end of the log.
     fn drop_next_head(&mut self, closed: bool, sink: &mut dyn Sink) {
         let sql = self.event.sql.as_slice();
         let (sql, head) = if closed { (without_line_end(sql), "# Time:") } else { (sql, "#") };
@@ -201,7 +201,7 @@ impl SlowLog {
         }
     }
 
-    /// Reads the lines after a `# Warnings` that does not end, because the log was cut within it.
+    /// Reads the lines after an unfinished `# Warnings` again as a log, because the log was cut within it.
     fn read_again(&mut self, sink: &mut dyn Sink) {
         self.place = Place::Head;
         self.timestamp_us = None;
@@ -407,7 +407,7 @@ fn value_of<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// Parses a timestamp in seconds, with or without a fraction, or in milliseconds as dble writes it. Returns microseconds.
+/// Parses a timestamp in seconds, with or without a fraction, or in milliseconds (dble). Returns microseconds.
 fn timestamp_us(text: &[u8]) -> Option<i64> {
     const MILLISECONDS_FROM: u64 = 100_000_000_000; // seconds of the year 5138
     match number(text)? {

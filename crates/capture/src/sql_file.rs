@@ -1,4 +1,4 @@
-//! Reads files of SQL as the `mysql` client does, with `DELIMITER`, `USE` without an end, and `\G`.
+//! Reads files of SQL as the `mysql` client does, with `DELIMITER`, `USE` without a delimiter, and `\G`.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -103,7 +103,7 @@ impl SqlFile {
         (rest[0] == b'\\' && matches!(rest.get(1), Some(b'g' | b'G'))).then_some(2)
     }
 
-    /// Returns the length of what begins here: a mark, the rest of a quoted text or comment, or code up to the next of them.
+    /// Returns the length of what begins here: a mark, the rest of a quoted text or comment, or code up to a mark.
     fn step(&mut self, rest: &[u8]) -> usize {
         if let Some(opaque) = self.inside {
             let end = self.session.dialect().end_of(opaque, rest, 0);

@@ -22,7 +22,7 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
-    /// Query logs or SQL files in order; `-` is standard input. Without --output: one capture, whose totals are printed.
+    /// Query logs or SQL files in order; `-` is standard input. Without --output: one capture, to print its totals.
     #[arg(required = true)]
     logs: Vec<PathBuf>,
     /// The capture to write.
@@ -92,7 +92,7 @@ fn print_events(path: &Path) -> Result<(), Error> {
             line.extend_from_slice(format!("{added}}}\n").as_bytes());
         }
         if out.write_all(&line).is_err() {
-            return Ok(()); // as above
+            return Ok(()); // nobody reads the output any more
         }
         line.clear();
     }

@@ -36,7 +36,7 @@ pub fn command(call: Call<'_>, request: &CommandRequest, arm: &OpenArm) -> Resul
         environment: Arc::clone(&progress) as Arc<dyn Environment>,
     };
     let threads = if parallel { request.threads } else { 1 };
-    let stuck_what = format!("threads of {} do not end, though their connections are cut", request.command);
+    let stuck_what = format!("threads of {} still run although their connections were cut", request.command);
     run_to_end(command.start(pool_options(arm, threads)), arm, call, &stuck_what)?;
     progress.finish();
     Ok(call.done(begun))

@@ -124,7 +124,7 @@ impl Pending {
         loop {
             let silent = lock(&self.heard_at).elapsed();
             let Some(rest) = limit.checked_sub(silent).filter(|rest| !rest.is_zero()) else {
-                eprintln!("bakeoff-engine: nothing was heard for {} s", limit.as_secs_f64());
+                eprintln!("bakeoff-engine: no line on standard input for {} s", limit.as_secs_f64());
                 std::process::exit(1);
             };
             std::thread::sleep(rest);
@@ -149,7 +149,7 @@ fn serve(call: Call<'_>, body: Body, arms: &mut Vec<OpenArm>, unique: &Arc<Uniqu
         },
         Body::Probe(request) => probe(&request).map(|(rtt_ns, bytes_per_s)| Answer::Probed { id, rtt_ns, bytes_per_s }),
         Body::Cpus {} => Ok(Answer::Cpus { id, cache_line_ns: between_cpus().map(|time| time.as_nanos() as u64) }),
-        // The reader obeys a cancel when it comes in and queues none.
+        // The reader handles a cancel when it arrives and never queues it.
         Body::Ping {} | Body::Cancel {} => Ok(Answer::Pong { id }),
     }
 }

@@ -1,4 +1,4 @@
-//! Changes to the statements of a dump so that another server takes them; what of a dump is left out; rows as INSERTs.
+//! Changes a dump's statements so that another server accepts them, leaves some out, and turns rows into INSERTs.
 
 use std::io::{self, BufRead};
 
@@ -47,7 +47,7 @@ pub fn effect(sql: &[u8]) -> Effect {
     }
 }
 
-/// Why a statement of a dump is not for the server that loads it, or None if it is.
+/// Returns why a statement of a dump is left out, or None if it is loaded.
 pub fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
     const SYSTEM: [&[u8]; 4] = [b"mysql", b"sys", b"information_schema", b"performance_schema"];
     let is_system = |name: &[u8]| SYSTEM.iter().any(|each| name.eq_ignore_ascii_case(each));
@@ -127,7 +127,7 @@ fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
     tokens.find(|&token| is_one_of(sql, token, &["ENABLE", "DISABLE", "COMMENT", "DO"]))
 }
 
-/// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode, else None.
+/// Changes a statement that failed for lack of a collation, character set or SQL mode. None for other errors.
 pub fn translate(sql: &mut Vec<u8>, dialect: Dialect, error: &SqlError) -> Option<Renamed> {
     let from = error.message.rsplit('\'').nth(1)?.to_owned();
     let to = match error.code {

@@ -1,4 +1,4 @@
-//! The engine's requests: makes and measures load as JSON lines ask for it (`docs/reference/engine.md`). It knows
+//! The engine's requests: generates and measures load as JSON lines ask for it (`docs/reference/engine.md`). It knows
 //! nothing of studies, verdicts or how a server is started.
 
 pub mod answer;

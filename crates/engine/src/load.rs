@@ -39,7 +39,7 @@ const UNKNOWN_TIME_ZONE: u16 = 1298;
 const DONE_BEFORE: [u16; 16] =
     [1007, 1008, 1022, 1050, 1051, 1060, 1061, 1068, 1091, 1304, 1305, 1359, 1360, 1537, 1539, 1826];
 const RENAMES_MAX: usize = 20;
-/// Retries of one statement after deadlocks. Each pause is [`DEADLOCK_PAUSE`] longer than the last; together they take 5 s.
+/// Retries of one statement after deadlocks. Each pause is [`DEADLOCK_PAUSE`] longer than the last; 5 s in all.
 const DEADLOCKS_MAX: u32 = 100;
 const DEADLOCK_PAUSE: Duration = Duration::from_millis(1);
 
@@ -79,7 +79,7 @@ pub fn load(call: Call<'_>, request: &LoadDump, arm: &OpenArm) -> Result<Answer,
         *lock(&shared.files) = stage.iter().cloned().collect();
         let common = Arc::clone(&shared);
         let pool = WorkerPool::start(pool_options(arm, threads), move |context| common.work(context));
-        run_to_end(pool, arm, call, "threads of the load do not end, though their connections are cut")?;
+        run_to_end(pool, arm, call, "threads of the load still run although their connections were cut")?;
     }
     shared.progress.finish();
     let found = std::mem::take(&mut *lock(&shared.found));

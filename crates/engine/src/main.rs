@@ -27,9 +27,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Mode {
-    /// Read requests on standard input and answer on standard output, one JSON object per line (docs/reference/engine.md).
+    /// Read requests on standard input, answer on standard output, one JSON object per line (docs/reference/engine.md).
     Drive {
-        /// End the engine when no line has come in for this many seconds; an empty line counts.
+        /// Exit if no line, not even an empty one, arrives for this many seconds.
         #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
         silence_limit: Option<u64>,
     },

@@ -57,7 +57,7 @@ struct MeasuredArm<'a> {
 
 enum Ending {
     AtRest(u64),
-    /// By a cancel that does not wait for workers, because they are being set up or their events take too long.
+    /// Cancelled without waiting for workers, because they are being set up or their events take too long.
     CutShort(u64),
 }
 
@@ -96,7 +96,7 @@ pub fn measure(
 }
 
 impl MeasuredArm<'_> {
-    /// Fails if a connection of the arm is not paired, because such an arm must not be compared with one whose connections are.
+    /// Fails if a connection of the arm is not paired: such an arm must not be compared with one that is all paired.
     fn check_paired(&self) -> Result<(), Failure> {
         let failed = self.pairing.as_ref().and_then(|pairing| pairing.failure());
         failed.map_or(Ok(()), |reason| Err(not_paired(reason).on_arm(&self.arm.name)))
@@ -140,7 +140,7 @@ impl<'a> Cell<'a> {
             self.arms[index].live = live.unwrap_or(self.request.threads);
         }
         if self.call.is_cancelled() {
-            return Ok(()); // a worker that connects holds up the question below
+            return Ok(()); // a worker that is connecting would block the check below
         }
         self.arms.iter().try_for_each(MeasuredArm::check_paired)?;
         give_back_memory(self.request.threads * self.arms.len());
@@ -230,7 +230,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Runs one arm's turn: thaw, observe, load, drain, observe, freeze, report. Returns false if a cancel cut the drain short.
+    /// Runs one arm's turn: thaw, observe, load, drain, observe, freeze, report. False if a cancel cut the drain short.
     fn slice(&mut self, index: usize, block: u64, position: usize, turn: u64) -> Result<bool, Failure> {
         let starts = self.intended_starts(block, turn);
         let request = self.request;

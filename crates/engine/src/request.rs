@@ -120,7 +120,7 @@ impl Request {
         let mut fields: Map<String, Value> = serde_json::from_str(line)
             .map_err(|error| (None, Failure::bad_request(format!("request is not a JSON object: {error}"))))?;
         let Some(id) = fields.remove("id").and_then(|id| id.as_u64()) else {
-            return Err((None, Failure::bad_request("request has no id, an integer of 0 or more")));
+            return Err((None, Failure::bad_request("request has no id (an integer of 0 or more)")));
         };
         // The error repeats a value of the wrong type. `Secret` makes sure that it is never a password.
         let body = Body::deserialize(Value::Object(fields))
@@ -264,9 +264,9 @@ impl Measure {
             (self.blocks != Some(0), "measure: blocks must be 1 or more"),
             (!self.arms.is_empty(), "measure: arms must name at least one arm"),
             (are_distinct(self.arms.iter()), "measure: arms names an arm twice"),
-            (self.arm_options.keys().all(|name| self.arms.contains(name)), "measure: arm_options names no arm of arms"),
+            (self.arm_options.keys().all(|name| self.arms.contains(name)), "measure: arm_options has an unknown arm"),
             ((1..=LONGEST_SLICE_NS).contains(&self.slice_ns), "measure: slice_ns must be from 1 to an hour"),
-            (self.guard_ns <= LONGEST_SLICE_NS, "measure: guard_ns must be an hour at most"),
+            (self.guard_ns <= LONGEST_SLICE_NS, "measure: guard_ns must be at most an hour"),
             (rate_fits, "measure: load.rate_per_s must be above 0 and give at most 20 million events a slice"),
             (self.script.is_some() != is_capture, "measure: exactly one of script and capture must be set"),
             (

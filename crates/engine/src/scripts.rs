@@ -1,4 +1,4 @@
-//! Scripts as the engine's caller knows them: their description for `workloads`, and a request's options as their settings.
+//! Scripts as the engine's caller sees them: what `workloads` prints, and a request's options as script settings.
 
 use bakeoff_load::failure::Failure;
 use bakeoff_load::script_workload::failure;
@@ -53,7 +53,7 @@ pub fn settings(
         let name = name.replace('-', "_");
         let value = option_value(value).ok_or_else(|| {
             Failure::bad_request(format!(
-                "option {name}: {value} is not a text, a number, true or false, or a list of texts"
+                "option {name}: {value} is not a string, a number, a boolean or a list of strings"
             ))
         })?;
         if name.starts_with("rand_") {

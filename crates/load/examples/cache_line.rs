@@ -1,4 +1,4 @@
-//! How long two CPUs take to pass a cache line to each other and back, every two seconds.
+//! Prints every two seconds how long two CPUs take to pass a cache line to each other and back.
 //!
 //!     cargo run --release -p bakeoff-load --example cache_line [CPU CPU]
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     loop {
         let quickest =
-            round_trip(first, second).ok_or("not two CPUs that this process may use and others leave idle")?;
+            round_trip(first, second).ok_or("this process may not use both CPUs, or other work keeps them busy")?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         writeln!(std::io::stdout(), "{} {} ns", now.as_secs(), quickest.as_nanos())?;
         std::thread::sleep(Duration::from_secs(2));

@@ -1,7 +1,7 @@
-//! Runs one kind of statement so many times on one connection, without a script: something small for callgrind to count.
+//! Runs a statement COUNT times on one connection, without a script: something small for callgrind to count.
 //!
-//! `one_connection SOCKET point|range|begin COUNT`, as root without a password, on the tables of `bench/client-cost`. The difference
-//! between two counts, divided by the difference of their instructions, leaves out the start (docs/explanation/decisions/hot-path.md).
+//! `one_connection SOCKET point|range|begin COUNT`, as root without a password, on the tables of `bench/client-cost`.
+//! The difference in instructions between two counts leaves out the start (docs/explanation/decisions/hot-path.md).
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The workers of one measured arm: one thread per connection, and a coordinator for what the script does once. They
-//! rest at their gate between slices and are always joined. If one does not end, the failure is fatal.
+//! rest at their gate between slices. At the end all are waited for; if one does not end, the failure is fatal.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -42,7 +42,7 @@ pub struct ArmPlan {
     pub address: Arc<ServerAddress>,
     pub slices: SlicePlan,
     pub environment: Arc<dyn Environment>,
-    /// At least one. Each is made by the first of its workers, on whose memory node it then is.
+    /// At least one. The first of its workers creates each, so that it is on that worker's memory node.
     pub shards: Vec<OnceLock<Arc<LatencyShard>>>,
     pub pairing: Option<Arc<Pairing>>,
 }
@@ -74,7 +74,7 @@ struct Coordinator {
 impl ArmWorkers {
     pub fn start(plan: ArmPlan, workload: &Arc<dyn Workload>) -> Self {
         let (threads, plan) = (plan.slices.threads, Arc::new(plan));
-        // The coordinator counts as one until it has initialised.
+        // The coordinator counts as a worker until it has initialised.
         let gate = Arc::new(StartGate::new(threads as usize + 1));
         let start = Arc::new(Barrier::new(threads as usize + 1));
         let stats: Vec<Arc<WorkerStats>> = (0..threads).map(|_| Arc::default()).collect();
@@ -134,7 +134,7 @@ impl ArmWorkers {
         Ok(latencies)
     }
 
-    /// Cuts all connections and joins the threads because of `failure`. Returns it, made fatal if a thread does not end.
+    /// Cuts all connections and joins the threads because of `failure`. Returns it, fatal if a thread does not end.
     #[must_use]
     pub fn abandon(mut self, failure: Failure) -> Failure {
         self.cut();
@@ -157,7 +157,7 @@ impl ArmWorkers {
     fn join(&mut self, done_limit: Duration) -> Result<(), Failure> {
         let stuck = self.pool.gate().wait_all_gone(ENDING_LIMIT);
         if stuck > 0 {
-            return Err(self.fatal(&format!("{stuck} worker threads do not end, though their connections are cut")));
+            return Err(self.fatal(&format!("{stuck} worker threads still run although their connections were cut")));
         }
         let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else { return Ok(()) };
         let _ = finish.send(());
@@ -167,7 +167,7 @@ impl ArmWorkers {
                 canceller.cut();
             }
             if began.elapsed() > done_limit + ENDING_LIMIT {
-                return Err(self.fatal("init() or done() does not end, though its connections are cut"));
+                return Err(self.fatal("init() or done() still runs although its connections were cut"));
             }
             std::thread::sleep(POLL);
         }

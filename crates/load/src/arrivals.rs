@@ -15,7 +15,7 @@ use crate::lock;
 const LONGEST_PIECE_NS: u64 = 1_000_000_000;
 const PIECE_STARTS: u64 = 65_536;
 
-/// Starts of a stream that may wait, as in sysbench. Following a stream further would take forever with a mistyped rate.
+/// Starts of a stream that may wait, as in sysbench. With a mistyped rate, following it further would take forever.
 pub const LONGEST_QUEUE: u64 = 100_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -35,8 +35,8 @@ pub(crate) fn generator(key: [u64; 4]) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(seed)
 }
 
-/// Draws intended starts [ns], in order, below `length_ns`. They follow from the key: for a slice its seed, its block, 0
-/// for an arm's first turn of the block or 1 for its second, and 0, so all arms of a block face the same arrivals.
+/// Draws intended starts [ns], in order, below `length_ns`. The key of a slice is its seed, its block, its turn of the
+/// block (0 or 1) and 0, so all arms of a block face the same arrivals.
 /// Fixed gaps have a random phase, so that rates below one per slice are right on average.
 pub fn intended_starts(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> Vec<u64> {
     let mut random = generator(key);
@@ -59,14 +59,14 @@ pub fn intended_starts(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key:
     starts
 }
 
-/// Part of a schedule. Later parts are drawn when somebody asks for them.
+/// Part of a schedule. Later parts are drawn on demand.
 #[derive(Debug, Default)]
 pub struct Piece {
     number: u64,
     origin_ns: u64,
     starts: Vec<u64>,
     next_start: Shared,
-    /// Starts of the pieces before this one.
+    /// Number of starts in all earlier pieces.
     earlier: u64,
     next: OnceLock<Option<Arc<Piece>>>,
 }
@@ -95,7 +95,7 @@ impl Piece {
 
 #[derive(Debug)]
 pub struct ArrivalSchedule {
-    /// The first piece of which starts may be left.
+    /// The first piece that may have starts left.
     front: Mutex<Arc<Piece>>,
     give_up_ns: u64,
     stream: Option<Stream>,
@@ -136,7 +136,7 @@ impl ArrivalSchedule {
         Arc::clone(&lock(&self.front))
     }
 
-    /// Takes the next intended start [ns of the clock] from `piece` or a later one. Returns None if all are taken or it is too late.
+    /// Takes the next intended start [ns of the clock] from `piece` on. None if all are taken or it is too late.
     #[inline]
     pub fn take(&self, piece: &mut Arc<Piece>, now_ns: u64) -> Option<u64> {
         if now_ns >= self.give_up_ns {
@@ -196,7 +196,7 @@ impl ArrivalSchedule {
     }
 }
 
-/// Blocks in a permuted group of two arms: two ABBA and two BAAB, so that the counts never drift apart by more than two.
+/// Blocks in a permuted group of two arms: two ABBA and two BAAB, so that their counts never differ by more than two.
 const GROUP: usize = 4;
 
 /// Endless orders of successive blocks, each a permutation of the arms and its reverse, so that a linear drift cancels.

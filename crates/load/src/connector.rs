@@ -73,7 +73,7 @@ impl Connector {
     }
 }
 
-/// Makes ready to pair the connections to a server; asks it for its process where `server_pid` is not known.
+/// Prepares to pair the connections to a server. If `server_pid` is None, its process is found by its `pid_file`.
 pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<Arc<Pairing>, String> {
     if let Endpoint::Tcp { host, .. } = &address.endpoint
         && server_pid.is_none()

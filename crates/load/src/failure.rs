@@ -70,8 +70,8 @@ impl Failure {
 
 fn connect_code(error: &SqlError) -> Code {
     match error.code {
-        // 1044 no right to the database, 1045 and 1698 wrong user or password, 1130 host not allowed, 1251, 2059 and 2061 no common
-        // way to log in, 1820 and 1862 password expired, 3118 account locked, 4151 (MariaDB) account locked.
+        // 1044 no right to the database, 1045 and 1698 wrong user or password, 1130 host not allowed, 1251, 2059 and
+        // 2061 no common way to log in, 1820 and 1862 password expired, 3118 and 4151 (MariaDB) account locked.
         1044 | 1045 | 1130 | 1251 | 1698 | 1820 | 1862 | 2059 | 2061 | 3118 | 4151 => Code::AccessDenied,
         // 2026 TLS handshake or certificate, 3159 the server insists on a secure transport.
         2026 | 3159 => Code::TlsFailed,
@@ -79,8 +79,8 @@ fn connect_code(error: &SqlError) -> Code {
     }
 }
 
-/// Which code a failed statement has. A worker that connects during a measurement fails here too. Without a connection
-/// every error is fatal, and with one a statement may fail with the same numbers.
+/// Returns the code of a failed statement, or of a failed connection attempt during a measurement. The attempt's error
+/// is always fatal; a statement can fail with the same number and not be fatal.
 fn statement_code(error: &SqlError) -> Code {
     match error.code {
         // 2002, 2003 and 2005 cannot connect, 1040 and 1203 too many connections, 1049 unknown database.

@@ -1,5 +1,5 @@
-//! Makes load on MySQL servers and counts it: connections, workers, arrival schedules, slices. Joins `bakeoff-wire`,
-//! `bakeoff-script`, `bakeoff-capture` and `bakeoff-metrics`, which know nothing of each other.
+//! Generates load on MySQL servers and measures it: connections, workers, arrival schedules, slices. Combines
+//! `bakeoff-wire`, `bakeoff-script`, `bakeoff-capture` and `bakeoff-metrics`.
 
 pub mod arm_workers;
 pub mod arrivals;

@@ -76,7 +76,7 @@ pub struct ScriptCommand {
 }
 
 impl ScriptCommand {
-    /// Starts the pool. Only the first thread that fails is reported: the others fail because their connections are cut.
+    /// Starts the pool. Reports only the first thread that fails: the others fail because their connections are cut.
     pub fn start(self, options: PoolOptions<'_>) -> WorkerPool {
         WorkerPool::start(options, move |context| self.run(context))
     }

@@ -18,7 +18,7 @@ const CLOSED: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Slice {
     pub block: u64,
-    /// 0 is the arm's first slice of the block, where workers restart their random streams. 1 is the second, which continues them.
+    /// 0: the arm's first slice of the block, where workers restart their random streams. 1: the second, without.
     pub turn: u64,
     pub start_ns: u64,
     pub guard_end_ns: u64,
@@ -30,7 +30,7 @@ pub struct Slice {
 
 #[derive(Debug)]
 pub struct StartGate {
-    /// Number of the current (or last) slice, or [`CLOSED`]. Alone in its cache lines: every worker reads it once per event.
+    /// Number of the current or last slice, or [`CLOSED`]. Alone in its cache lines: each worker reads it every event.
     word: Word,
     state: Mutex<State>,
     changed: Condvar,
@@ -112,7 +112,7 @@ impl StartGate {
         self.changed.notify_all();
     }
 
-    /// Worker: has failed and is about to leave. The first failure is kept, and the others begin no more events.
+    /// Worker: reports its failure before leaving. The first failure is kept, and the others begin no more events.
     pub fn fail(&self, failure: Failure) {
         // Stored before the gate closes, so that the others' leaving is not mistaken for a normal end.
         lock(&self.state).failure.get_or_insert(failure);

@@ -11,9 +11,9 @@ use crate::failure::{Code, Failure};
 use crate::net::ConnectionCanceller;
 use crate::start_gate::{Barrier, StartGate};
 
-/// C stack of a worker. LuaJIT's own data is on the heap, but its parser and our debug builds need some hundred kilobytes.
+/// C stack of a worker. LuaJIT's own data is on the heap, but its parser and our debug builds need hundreds of kB.
 pub const STACK_BYTES: usize = 1 << 20;
-/// How long threads may take to end once their connections are cut. One that is still connecting is not cut and may take ten seconds.
+/// How long threads may take to end once their connections are cut. One that is connecting may take ten seconds.
 pub(crate) const ENDING_LIMIT: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_millis(20);
 const MANY_WORKERS: usize = 256;
@@ -122,7 +122,7 @@ impl WorkerPool {
         self.barrier.break_up();
     }
 
-    /// Waits until all workers have ended. If one fails or `is_cancelled` returns true, the others are cut. Returns how many do not end even then.
+    /// Waits until all workers end. Cuts them if one fails or `is_cancelled`. Returns how many do not end even then.
     pub fn run_to_end(&self, is_cancelled: impl Fn() -> bool) -> usize {
         while self.gate.wait_all_gone(POLL) > 0 {
             if self.failure().is_some() || is_cancelled() {
@@ -155,7 +155,7 @@ pub fn spawn<T: Send + 'static>(
 ) -> Result<JoinHandle<T>, Failure> {
     let thread = std::thread::Builder::new().name(format!("{arm}/{name}")).stack_size(stack_bytes);
     thread.spawn(body).map_err(|error| {
-        let message = format!("no more threads: {error}; raise `ulimit -u` or use fewer threads");
+        let message = format!("cannot start another thread: {error}; raise `ulimit -u` or use fewer threads");
         Failure::new(Code::Internal, message).on_arm(arm)
     })
 }
@@ -179,7 +179,7 @@ pub fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Returns freed pages to the system, a third of all memory with thousands of workers. Call it when they are set up and rest.
+/// Returns freed pages to the system, a third of all memory with thousands of workers. Call it once the workers rest.
 pub fn give_back_memory(workers: usize) {
     if workers >= MANY_WORKERS {
         // SAFETY: locks each arena while it looks at it; takes no pointers.

@@ -199,7 +199,7 @@ impl LatencyStore {
         }
     }
 
-    /// Between slices, so that few are added within one.
+    /// Called between slices, so that few latencies are added within one.
     pub(crate) fn add_if_half_full(&self) {
         let mut held = self.held.borrow_mut();
         if held.len() > self.held_max / 2 {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-/// Distinct error numbers counted within a slice. Few scripts survive more.
+/// Slots for error numbers within a slice. Few scripts survive more. The last slot counts all others.
 const ERROR_SLOTS: usize = 16;
 /// Bits of a slot for the count. The bits above have the error number plus one, which needs 17 bits.
 const COUNT_BITS: u32 = 40;
@@ -30,9 +30,9 @@ impl Sum {
 /// Defines [`SliceCounters`] and [`SliceTotals`], which have a field for each sum in the list.
 macro_rules! slice_counters {
     ($($(#[$doc:meta])* $sum:ident,)*) => {
-        /// Counters of one worker. Only that worker writes them; any thread may read them. Exact readings need the worker stopped and
-        /// an acquire-release edge in between, such as the start gate's. Aligned to 128 bytes because processors fetch cache lines in
-        /// pairs.
+        /// Counters of one worker. Only that worker writes them; any thread may read them. For exact readings stop the
+        /// worker and pass an acquire-release edge, such as the start gate's. Aligned to 128 bytes, because processors
+        /// fetch cache lines in pairs.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub struct SliceCounters {
@@ -42,7 +42,7 @@ macro_rules! slice_counters {
             window_start_ns: AtomicU64,
             /// End of the last event in the window [ns of the clock].
             window_end_ns: AtomicU64,
-            /// `(error number + 1) << COUNT_BITS | count`, or 0 in a free slot. The last slot counts all others, as number 0.
+            /// `(error number + 1) << COUNT_BITS | count`, or 0 if free. The last slot counts all others as number 0.
             errors: [AtomicU64; ERROR_SLOTS],
         }
 
@@ -67,7 +67,7 @@ macro_rules! slice_counters {
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
         pub struct SliceTotals {
             $($(#[$doc])* pub $sum: u64,)*
-            /// Errors that the script survived, by server error number. 0 stands for all beyond the first fifteen numbers.
+            /// Errors that the script survived, by server error number. 0 stands for all after the first fifteen.
             pub errors: BTreeMap<u16, u64>,
             pub latency_max_ns: u64,
             /// Sum of the workers' windows [ns], each from the first event start after the guard to the last event end.
@@ -84,7 +84,7 @@ macro_rules! slice_counters {
                 self.busy_ns += other.busy_ns;
             }
 
-            /// Returns the difference to an earlier state of the same counters. The maximum cannot be split, so it is unchanged.
+            /// Returns what was counted since an earlier state. The maximum cannot be split, so it is unchanged.
             pub fn since(&self, earlier: &Self) -> Self {
                 let errors = self.errors.iter().map(|(&code, &count)| {
                     let before = earlier.errors.get(&code).copied().unwrap_or_default();

@@ -10,7 +10,7 @@ const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Quantiles are exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Latencies of one operation from one writer. It takes 270 kB, most of them never touched. Recording neither allocates
+/// Latencies of one operation from one writer. It takes 270 kB, most of it never touched. Recording neither allocates
 /// nor locks. Sum, minimum and maximum are exact, and 0 if it is empty.
 #[derive(Debug, Clone)]
 pub struct LatencyHistogram {
@@ -93,7 +93,7 @@ impl LatencyHistogram {
     pub fn to_base64(&self) -> String {
         let mut bytes = Vec::new();
         let written = V2DeflateSerializer::new().serialize(&self.buckets, &mut bytes);
-        written.expect("counts below 2^63 have a form");
+        written.expect("counts below 2^63 can be encoded");
         base64::engine::general_purpose::STANDARD.encode(bytes)
     }
 }

@@ -41,12 +41,12 @@ pub struct Reply {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
 pub struct SqlError {
-    /// Server error number (1213), or a client one (2000-2999: 2002 cannot connect, 2006 server gone, 2013 lost, 2014 out of sync).
+    /// Server error number (1213) or a client's (2002 cannot connect, 2006 server gone, 2013 lost, 2014 out of sync).
     pub code: u16,
     pub sqlstate: String,
     pub message: String,
     pub fatal: bool,
-    /// The system error with which connecting failed.
+    /// The system's errno if connecting failed.
     pub io_errno: Option<i32>,
 }
 
@@ -80,10 +80,10 @@ impl SqlCall {
 }
 
 pub trait Connection {
-    /// Sends a text statement and receives its whole reply. [`Connection::fetch_row`] can parse its rows until the next command.
+    /// Sends a text statement and receives its whole reply. [`Self::fetch_row`] reads its rows until the next command.
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError>;
 
-    /// Prepares a statement, on the server or as a template. If the server cannot prepare it (1295), it becomes a text statement.
+    /// Prepares a statement, on the server or as a template. What the server cannot prepare (1295) is sent as text.
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError>;
 
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError>;
@@ -96,7 +96,7 @@ pub trait Connection {
 
     fn column_name(&self, index: u32) -> Option<&str>;
 
-    /// Closes the socket and connects anew to the same server; prepared statements are prepared again on first use.
+    /// Closes the socket and reconnects to the same server. Statements are prepared again on first use.
     fn reconnect(&mut self) -> Result<(), SqlError>;
 
     fn charset(&self) -> (&str, &str);
@@ -169,7 +169,7 @@ pub trait Host {
 }
 
 pub trait Events {
-    /// Whether the worker may start another event. Blocks while its arm is paused and, in an open loop, until the next intended start.
+    /// Whether to start another event. Blocks while the arm is paused and, in an open loop, until its intended start.
     fn more_events(&self) -> bool;
 
     /// An event starts now (closed loop) or started at its intended time (open loop).
@@ -189,10 +189,10 @@ pub trait Events {
 
     fn counter(&self, counter: Counter) -> u64;
 
-    /// Names an operation that the current event turned out to be (`new_order`). Each has its own latencies.
+    /// Tags the current event with an operation (`new_order`). Each operation has its own latencies.
     fn operation(&self, _name: &str) {}
 
-    /// Waits for a keying or thinking time, between two events or within one. It counts towards no latency and ends early with the slice.
+    /// Waits for a keying or think time, between or within events. Counts towards no latency and ends with the slice.
     fn think(&self, duration_ns: u64);
 }
 
@@ -212,7 +212,7 @@ impl HostRef {
     }
 }
 
-/// Calls `connect` with growing pauses until it succeeds, [`Host::reconnect_for`] is over or the command is given up. A success is counted.
+/// Calls `connect` with growing pauses until it succeeds, time is up or the command is aborted. Counts a success.
 pub fn reconnect(host: &dyn Host, events: &dyn Events, connect: &mut dyn FnMut() -> bool) -> bool {
     let until = Instant::now() + host.reconnect_for();
     let mut pause = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Options: those that scripts declare (types, defaults, parsing), sysbench's general ones, and all that a script is run with.
+//! Options that scripts declare (types, defaults, parsing), sysbench's general options, and a run's settings.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -32,7 +32,7 @@ impl OptionType {
             Self::Int => "a whole number, with K, M, G or T if need be",
             Self::Size => "a number of bytes, with K, M, G or T if need be",
             Self::Double => "a number, with K, M, G or T if need be",
-            Self::List => "values with commas between them",
+            Self::List => "comma-separated values",
             Self::Null | Self::String | Self::File => "a text",
         }
     }
@@ -235,7 +235,7 @@ pub struct Settings {
     pub general: BTreeMap<String, OptionValue>,
     pub threads: u32,
     pub seed: u64,
-    /// Where `sysbench.rand.unique` continues after earlier runs on the same tables. None starts at the first number of `seed`.
+    /// Where `sysbench.rand.unique` continues after runs on the same tables. None starts with `seed`'s first number.
     pub unique_from: Option<UniquePlace>,
     pub rand: RandSettings,
     pub ignore_errors: IgnoreErrors,
@@ -340,7 +340,7 @@ pub(crate) fn general_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().filter(|spec| spec.in_scripts.is_some()).map(|spec| spec.name)
 }
 
-/// Returns every general option's value. A value that does not fit its type is passed on as is: the engine has accepted it.
+/// Returns every general option's value. Keeps a value that does not fit its type: the engine has accepted it.
 pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValue> {
     let seen = |spec: &OptionSpec| Some((spec.name, OptionDecl { kind: spec.in_scripts?, ..spec.decl() }));
     let decls: BTreeMap<&str, OptionDecl> = OPTIONS.iter().filter_map(seen).collect();

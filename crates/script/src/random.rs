@@ -93,7 +93,7 @@ pub struct Unique {
 impl Unique {
     const ROUNDS: usize = 6;
 
-    /// Creates the numbers of thread `thread` of `threads`, which all start at the same place. The permutation follows from its seed.
+    /// Creates the numbers of one of `threads` threads, all of which start at `from`. Its seed fixes the permutation.
     pub fn new(from: UniquePlace, thread: u32, threads: u32) -> Self {
         let mut generator = Generator::for_stream(from.seed, StreamKind::Unique, 0, 0);
         let keys = std::array::from_fn(|_| (generator.next_u64() >> 32) as u32);
@@ -111,7 +111,7 @@ impl Unique {
         let Some(largest) = bound.checked_sub(1) else { return self.permute(place, 16) };
         let half_bits = (u32::BITS - largest.leading_zeros()).div_ceil(2).max(1);
         let mut number = place % bound;
-        // The bijection covers up to four times as many numbers, so it returns below the bound after four steps on average.
+        // The bijection covers at most four times as many numbers, so this takes at most four steps on average.
         loop {
             number = self.permute(number, half_bits);
             if number < bound {
@@ -165,7 +165,7 @@ impl Default for RandSettings {
     }
 }
 
-/// The distributions with their parameters. Draws come from the caller's [`Generator`]. The ends of a range may be swapped.
+/// Distributions with their parameters. They draw from the caller's [`Generator`]. A range's ends may be swapped.
 #[derive(Debug, Clone)]
 pub struct Distributions {
     settings: RandSettings,

@@ -115,8 +115,8 @@ impl Script {
         self.hook(hook).is_some()
     }
 
-    /// Calls a report hook, if it is set, with a table of these numbers; what is not among them is nil there. If there
-    /// are operations, the table has the `count` and `p90` [s] of each under `operations`.
+    /// Calls a report hook, if it is set, with a table of these numbers. If there are operations, its `operations`
+    /// has the `count` and `p90` [s] of each.
     pub fn report(
         &self,
         hook: &str,
@@ -221,7 +221,7 @@ impl Script {
             values.insert(decl.name.clone(), decl.default_value());
         }
         let mut given: Vec<_> = settings.options.iter().collect();
-        // The first mistake that was typed is reported.
+        // Report the first mistake on the command line.
         given.sort_by_key(|(name, _)| settings.argv.iter().position(|word| is_option(word, name)));
         for (name, given) in given {
             let name = name.replace('-', "_");
@@ -245,7 +245,7 @@ impl Script {
         Ok(runtime.get::<Function>("set_options")?.call(())?)
     }
 
-    /// Offers the engine's own options as globals, which scripts of sysbench 0.5 read. Keeps what the script itself defined.
+    /// Offers the engine's own options as globals to scripts of sysbench 0.5. Keeps what the script itself defined.
     fn offer_general_globals(&self, values: &BTreeMap<String, OptionValue>) -> Result<(), ScriptError> {
         let globals = self.lua().globals();
         for name in general_names() {

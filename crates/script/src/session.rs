@@ -99,7 +99,7 @@ impl Drop for Entered {
     }
 }
 
-/// Calls `body` with the current session. C symbols run only while Lua runs or collects, which it does only while its session is entered.
+/// Calls `body` with the current session. There is one whenever Lua runs or collects, so C symbols always have it.
 #[inline]
 pub(crate) fn with_current<T>(body: impl FnOnce(&ScriptSession) -> T) -> T {
     let session = CURRENT.get();
@@ -124,7 +124,7 @@ pub(crate) fn with_random<T>(body: impl FnOnce(&mut Random) -> T) -> T {
     with_current(|session| body(&mut session.random.borrow_mut()))
 }
 
-/// Restarts the random stream of the script running on this thread, so that arms reseeded alike draw alike.
+/// Restarts the random stream of the script running on this thread, so that arms with the same seed draw the same.
 /// `sysbench.rand.unique` continues. Call it from a method of [`crate::host::Events`].
 pub fn reseed(key_seed: u64, block: u64, thread: u32) {
     with_random(|random| {

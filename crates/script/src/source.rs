@@ -118,7 +118,7 @@ pub fn package_cpath() -> String {
     with_default(std::env::var("LUA_CPATH").ok(), LUA_CPATH)
 }
 
-/// In a list that is given, `;;` stands for the default.
+/// In a given list, `;;` stands for the default.
 fn with_default(given: Option<String>, default: &str) -> String {
     let default = default.replace('~', &std::env::var("HOME").unwrap_or_default());
     match given {

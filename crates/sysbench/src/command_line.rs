@@ -1,4 +1,4 @@
-//! Reads the command line and the files that it names: which options were given, for which test, to do what. Prints `--help`.
+//! Reads the command line and the files that it names: which options, for which test, to do what. Prints `--help`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -83,7 +83,7 @@ impl Console {
         }
     }
 
-    /// Reports an error that ended one of the script's functions, in sysbench's words. `function` is empty for the file's body.
+    /// Reports an error that ended a function of the script, in sysbench's words. `function` is empty for the body.
     pub(crate) fn script_failed(&self, function: &str, error: &ScriptError) {
         let mut words = error.to_string();
         if let ScriptError::Sql { place, call, error: SqlError { code: errno, sqlstate, message, .. }, .. } = error {

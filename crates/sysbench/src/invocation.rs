@@ -43,7 +43,7 @@ impl From<String> for Refusal {
     }
 }
 
-/// Runs a command of sysbench. `engine` tells in its JSON which build this is.
+/// Runs a command of sysbench. `engine` describes this build in `--json`.
 pub fn sysbench(arguments: &[String], engine: &Value) -> ExitCode {
     allow_many_files();
     // Ends a run when nobody reads its output any more (`sysbench … | head`). Sockets send without this signal.

@@ -8,7 +8,7 @@ const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf"];
 const GROUPS: [&str; 4] = ["client", "client-server", "mysql", "sysbench"];
 const DEEPEST: u32 = 8;
 
-/// The options of MySQL's files by their names here, in the order found; a later one wins. An empty `path` stands for the usual files.
+/// The options of MySQL's files under the drop-in's names; a later one wins. An empty `path` is the usual files.
 pub(crate) fn my_cnf(path: &str) -> Result<Vec<(&'static str, String)>, String> {
     let files: Vec<PathBuf> = match path {
         "" => USUAL.iter().map(|path| expand(path)).filter(|path| path.is_file()).collect(),
@@ -90,7 +90,7 @@ fn my_cnf_option(line: &str) -> Option<(&'static str, String)> {
     Some((name, if name == "mysql_ssl" { value.to_ascii_lowercase() } else { value.to_owned() }))
 }
 
-/// Names and values in the order of the file. Empty lines and those that begin with `#` are skipped; values may be quoted.
+/// Names and values in file order. Empty lines and those that begin with `#` are skipped; values may be quoted.
 pub(crate) fn config_file(path: &Path, strict: bool) -> Result<Vec<(String, String)>, String> {
     let text = match read_text(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !strict => {

@@ -103,7 +103,7 @@ impl Run {
         })
     }
 
-    /// Starts all workers, which set themselves up in parallel. They are not joined, because a forced shutdown leaves some behind.
+    /// Starts all workers, which set up in parallel. They are not joined, because a forced shutdown leaves some behind.
     fn start_workers(&self, pairing: Option<Arc<Pairing>>) -> WorkerPool {
         let options = PoolOptions { name: "sb", threads: self.options.threads, stack_bytes: self.options.stack_bytes };
         let cpus = std::thread::available_parallelism().map_or(4, usize::from);
@@ -287,7 +287,7 @@ impl Run {
         }
     }
 
-    /// With `--rate` and a run that its time ended: counts events that were due and never begun.
+    /// With `--rate`, if the run ended by time: counts events that were due and never begun.
     fn dropped(&self, slice: &Slice, end_ns: u64) -> Option<u64> {
         let schedule = slice.schedule.as_ref()?;
         if end_ns < slice.deadline_ns {

@@ -1,4 +1,4 @@
-//! The general options as what they mean: numbers in range, durations, a seed.
+//! The general options, parsed: numbers in range, durations, a seed.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

@@ -119,7 +119,7 @@ impl Stats {
         self.last_departure_ns.fetch_max(now_ns, Relaxed);
     }
 
-    /// When the last worker ended its events [ns of the clock]. What follows (`thread_done()`, goodbyes) is not part of the run.
+    /// When the last worker ended its events [ns of the clock]. `thread_done()` and goodbyes are not part of the run.
     pub(crate) fn last_departure_ns(&self) -> Option<u64> {
         Some(self.last_departure_ns.load(Relaxed)).filter(|ns| *ns > 0)
     }

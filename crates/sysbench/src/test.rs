@@ -50,9 +50,9 @@ pub(crate) struct Worker {
     pub(crate) pairing: Option<Arc<Pairing>>,
     /// `--events`: counted events that may still begin. None for no limit.
     pub(crate) events_left: Option<Arc<AtomicU64>>,
-    /// Threads take turns to load the script, each at one of a few places: loading needs the CPU and leaves garbage behind.
+    /// Threads load the script a few at a time, in these places: loading needs the CPU and leaves garbage behind.
     pub(crate) loading: Vec<Mutex<()>>,
-    /// Statements of `thread_init()` count, as in sysbench, unless there is a warm-up or the script itself loads the server there.
+    /// Statements of `thread_init()` count, as in sysbench, unless there is a warm-up or it is the script's ramp-up.
     pub(crate) counts_set_up: bool,
 }
 
@@ -192,7 +192,7 @@ impl ScriptTest {
     }
 }
 
-/// Runs one event of `cpu`: counts the primes from 3 to `max_prime` by dividing each number by all up to its square root.
+/// Runs one event of `cpu`: counts the primes from 3 to `max_prime` by trial division up to the square root.
 #[expect(clippy::maybe_infinite_iter, reason = "`take_while` ends it")]
 fn count_primes(max_prime: u64) -> u64 {
     let max_prime = std::hint::black_box(max_prime);

@@ -156,7 +156,7 @@ fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let mut numbers = der_element(&mut bits, 0x30)?;
     let modulus = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
     let exponent = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
-    // Servers generate keys of 2048 bits with exponent 65537. The bounds reject a hostile key that would cost minutes of CPU.
+    // Servers use 2048 bits and exponent 65537. The bounds reject a hostile key that would take minutes of CPU.
     let usable = (1024..=16384).contains(&modulus.bits()) && modulus.bit(0) && (2..=64).contains(&exponent.bits());
     if usable { Ok(PublicKey::new(modulus, exponent)) } else { Err(BAD_KEY) }
 }

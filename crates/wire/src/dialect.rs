@@ -19,7 +19,7 @@ pub enum Opaque {
     LineComment,
 }
 
-/// Returns what begins at the start of `sql` and the length of its opening mark. None if that is code.
+/// Returns the quoted text or comment that `sql` begins with, and the length of its opening mark. None if it is code.
 #[inline]
 pub fn opening(sql: &[u8]) -> Option<(Opaque, usize)> {
     match *sql {
@@ -49,7 +49,7 @@ impl Dialect {
         !self.no_backslash_escapes && (quote == b'\'' || quote == b'"' && !self.ansi_quotes)
     }
 
-    /// Returns where `opaque` ends, whose content begins at `from`; the closing mark is included. None if it does not end.
+    /// Returns the end of `opaque`, whose content begins at `from`, after its closing mark. None if it does not end.
     pub fn end_of(self, opaque: Opaque, sql: &[u8], from: usize) -> Option<usize> {
         let rest = sql.get(from..)?;
         let quote = match opaque {
@@ -69,7 +69,7 @@ impl Dialect {
     }
 }
 
-/// Character sets by the bytes that can begin a character whose second byte looks like ASCII.
+/// Character sets, grouped by the lead bytes whose second byte can look like ASCII.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MultiByte {
     /// The character set is not known. Read like [`MultiByte::Safe`].
@@ -129,7 +129,7 @@ impl MultiByte {
         }
     }
 
-    /// Finds the first single-byte character at or after `from` that `stops`.
+    /// Finds the first single-byte character at or after `from` for which `stops` is true.
     pub fn find(self, bytes: &[u8], from: usize, stops: impl Fn(u8) -> bool) -> Option<usize> {
         let mut at = from;
         if self.is_single() {

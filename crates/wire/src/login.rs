@@ -143,7 +143,7 @@ impl Negotiated {
 }
 
 const MAX_LOGIN_PAYLOAD_BYTES: usize = 64 * 1024;
-/// Twice what the longest login needs, with TLS and another plugin. Ends a login that goes round in circles.
+/// Twice what the longest login needs (TLS and a switch of plugins). Stops a login that loops forever.
 const MAX_SEQUENCE: u8 = 32;
 
 pub struct Login {
@@ -307,7 +307,7 @@ impl Login {
                 Some(auth.plugin.answer(password, challenge, self.options.channel)?)
             }
             1 => auth.plugin.continue_with(password, &auth.scramble, reader.rest(), self.options.channel)?,
-            _ => return Err(malformed("the answer to the login is of an unknown type")),
+            _ => return Err(malformed("the answer to the login has an unknown type")),
         };
         self.state = State::Auth(auth);
         let Some(answer) = answer else { return Ok(LoginStep::Receive) };

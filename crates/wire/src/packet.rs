@@ -6,7 +6,7 @@ use crate::bytes::Malformed;
 
 pub const HEADER_BYTES: usize = 4;
 
-/// Longest payload of one packet. A packet of exactly this length is always followed by another one, even if that is empty.
+/// Longest payload of one packet. A packet of exactly this length is always followed by another, perhaps empty one.
 pub const MAX_PAYLOAD_BYTES: usize = 0xff_ffff;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn encode(out: &mut Vec<u8>, payload: &[u8], sequence: u8) -> u8 {
     finish(out, header_at, sequence)
 }
 
-/// Returns the payload that begins here and the bytes of its packets with their headers.
+/// Returns the payload at the start of `bytes` and the size of its packets including headers.
 pub(crate) fn payload_at(bytes: &[u8]) -> Result<(Cow<'_, [u8]>, usize), Malformed> {
     let truncated = Malformed { what: "packet", why: "it is truncated" };
     let mut payload = Cow::default();

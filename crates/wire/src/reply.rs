@@ -39,7 +39,7 @@ impl ReplyScanner {
         Self::with_sequence(answering, deprecate_eof, 1)
     }
 
-    /// Waits for the reply to a command of several packets. `sequence` is the number that comes next.
+    /// Expects the reply to a command that took several packets. `sequence` is the reply's first sequence number.
     #[inline]
     pub fn with_sequence(answering: Answering, deprecate_eof: bool, sequence: u8) -> Self {
         Self {
@@ -60,12 +60,12 @@ impl ReplyScanner {
         self.at
     }
 
-    /// Waits for the next result of the same command. Its offsets count from the end of this one.
+    /// Returns a scanner for the next result of the same command. Its offsets count from the end of this one.
     pub fn follow(&self) -> Self {
         Self::with_sequence(Answering::Statement, self.deprecate_eof, self.sequence)
     }
 
-    /// Continues scanning. `bytes` is everything received since the first byte of this reply. None if more must be received.
+    /// Continues scanning. `bytes` is this reply as received so far. Returns None if more must be received.
     #[inline]
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if bytes.is_empty() {
@@ -153,7 +153,7 @@ impl ReplyScanner {
         while skipped < limit
             && let Some(&[a, b, c, d, kind]) = bytes.get(at..).and_then(<[u8]>::first_chunk)
         {
-            // One comparison checks the sequence number and both ends of the length: a wrong number leaves high bits set.
+            // One comparison checks sequence number and length: a wrong sequence number leaves high bits set.
             let payload_bytes = u32::from_le_bytes([a, b, c, d]) ^ sequence;
             if !(1..MAX_PAYLOAD_BYTES as u32).contains(&payload_bytes) || kind >= 0xfe {
                 break;
@@ -248,7 +248,7 @@ impl ReplyScanner {
                 self.phase = Phase::Definitions;
                 if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
             }
-            _ => Err(malformed("its first packet is of an unknown type")),
+            _ => Err(malformed("its first packet has an unknown type")),
         }
     }
 
@@ -308,7 +308,7 @@ pub struct ResultSet {
     pub rows: u64,
     pub columns_at: usize,
     pub rows_at: usize,
-    /// [`ReplyScanner::forget_rows`] dropped rows.
+    /// True if [`ReplyScanner::forget_rows`] dropped rows.
     pub rows_dropped: bool,
     pub status: u16,
     pub warnings: u16,

@@ -229,7 +229,7 @@ fn float(format: ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, t
     zero_fill(format, from, text);
 }
 
-/// Formats like the server: without an exponent if that is between -15 and 14 or if the point falls within the digits.
+/// Formats like the server: no exponent if it is between -15 and 14, or if the point falls within the digits.
 fn general(scientific: &str, text: &mut Vec<u8>) {
     const PLAIN: std::ops::RangeInclusive<i32> = -15..=14;
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));

@@ -1,4 +1,4 @@
-//! Client-side prepared statements: replaces each `?` by a literal that means what the server's own parameter would.
+//! Client-side prepared statements: replaces each `?` with a literal that means the same as the parameter.
 
 use std::io::Write as _;
 
@@ -32,7 +32,7 @@ impl Template {
         self.parameters_at.len()
     }
 
-    /// Appends the statement with a value in place of each parameter. SQL has no literal for infinite DOUBLEs and NaN.
+    /// Appends the statement with a value for each parameter. DOUBLEs must be finite: SQL has no literal for others.
     pub fn render<'a>(&self, values: impl Iterator<Item = Parameter<'a>>, dialect: Dialect, out: &mut Vec<u8>) {
         let mut from = 0;
         for (&at, value) in self.parameters_at.iter().zip(values) {

@@ -1,1 +1,1 @@
-"""Audit someone's benchmark: were the setups alike, and what can its numbers carry?"""
+"""Audit someone's benchmark: were the setups alike, and what can its numbers support?"""

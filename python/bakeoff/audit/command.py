@@ -1,4 +1,4 @@
-"""`bakeoff audit`: say whether the setups of a benchmark were alike, and what its numbers can carry."""
+"""`bakeoff audit`: say whether the setups of a benchmark were alike, and what its numbers can support."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -13,10 +13,10 @@ from bakeoff.servers.releases import parse_version, version_text
 from bakeoff.spec.server_name import stem
 from bakeoff.stats.differences import REDO, by_newest_name, redo_bytes, same_value, unequal
 
-_OFF = ("", "off", "0", "no", "none")  # as good as a variable that does not exist
+_OFF = ("", "off", "0", "no", "none")  # equivalent to a variable that does not exist
 _TOPICS: list[dict[str, str]] = FACTS["topic"]
 BY_DEFAULT = "defaults"
-"""Declares all differences that are the versions' defaults."""
+"""Value of --declared for all differences between version defaults."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Read what this project has measured of settings and of restarts from its record, docs/record/*/analysis.json."""
+"""Read the measured effects of settings and of restarts from this project's record, docs/record/*/analysis.json."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from bakeoff.spec.study import Design
 from bakeoff.stats.effects import main_effects
 from bakeoff.stats.model import Analysis, Estimate
 
-# Beside this module in a wheel, in the documentation of a checkout.
+# In a wheel it is beside this module, in a checkout in the documentation.
 FOLDERS = (Path(__file__).with_name("record"), Path(__file__).parents[3] / "docs" / "record")
 
 

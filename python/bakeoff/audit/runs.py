@@ -1,4 +1,4 @@
-"""Say what logged runs can carry: repetitions, trends, stalls, warm-ups that had not ended, a busy client."""
+"""Say what logged runs can support: repetitions, trends, stalls, warm-ups that had not ended, a busy client."""
 
 import math
 from collections.abc import Iterator, Sequence

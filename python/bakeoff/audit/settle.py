@@ -19,7 +19,7 @@ _WORDS: dict[str, Any] = FACTS["settle"]
 _FACTORS_MAX = 4  # besides the server: 32 combinations
 _SIZE_MAX = 512 * 2**20  # of a pool or a redo log; larger ones shrink together
 _THREADS_MAX, _CELLS_MAX = 64, 3
-_MINUTES = 3  # for an arm in a cell
+_MINUTES = 3  # per arm and cell
 
 
 def draft_study(setups: Sequence[Setup], found: Sequence[Difference]) -> str:

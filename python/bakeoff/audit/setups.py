@@ -48,7 +48,7 @@ class Setup:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a missing variable does not exist on the server: dumps are in alphabetical order, so none was cut."""
+        """Whether the dump is complete: dumps are in alphabetical order, so one with both of these was not cut."""
         return "version" in self.variables and "wait_timeout" in self.variables
 
     @property
@@ -95,7 +95,7 @@ def _files(path: Path, setup: Setup) -> Sequence[Path]:
     found = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names if name[0] != ".")
     if len(found) > _FILES_MAX:
         setup.problems.append(f"{setup.name}: only the first {_FILES_MAX} of {len(found)} files were read")
-    # Some groups of a my.cnf are for some versions only, so the version comes first.
+    # Some groups of a my.cnf are for certain versions, so read the version first.
     return sorted(found[:_FILES_MAX], key=lambda file: file.suffix in (".cnf", ".ini"))
 
 

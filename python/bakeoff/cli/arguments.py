@@ -149,7 +149,7 @@ class Nodes:
 
     address: str = "auto"  # HOST:PORT, ray://HOST:PORT, local, or auto ($RAY_ADDRESS, else a cluster of this machine)
     hosts: int | None = None  # how many nodes; None for all that fit
-    resource: str = ""  # only nodes that offer it, and one of it is taken; empty for nodes that offer a CPU
+    resource: str = ""  # what a node must offer, of which one unit is taken; empty for a CPU
 
 
 class Where(Frozen):

@@ -10,7 +10,7 @@ import click
 COMPARE, RESULTS, MACHINE = "Compare servers", "Look at results", "Servers and this machine"
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 _PANELS = ("What is compared", "Workload", "Data", "How long", "Where", "Output")
-_UNGROUPED_MAX = 8  # with no more options than this, a help has one list of them
+_UNGROUPED_MAX = 8  # up to this many options, a help shows one list instead of panels
 
 
 @dataclass(frozen=True)

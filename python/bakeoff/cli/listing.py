@@ -84,7 +84,7 @@ def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
 
 
 def _short_run(before: int, run: dict[str, Any]) -> dict[str, Any]:
-    """Leave out its name for lack of room; `latest-1` stands for it (`bakeoff report latest-1`)."""
+    """Shorten a run's row for a terminal; `latest-1` replaces its name (`bakeoff report latest-1`)."""
     started = datetime.fromisoformat(run["started"]) if run["started"] else None
     return {
         "run": f"latest-{before}" if before else "latest",
@@ -186,10 +186,10 @@ def _runs(root: Path | None) -> list[dict[str, Any]]:
     ]
 
 
-# ---- delete runs, and what the cache of servers can do without -------------------------------------------------------
+# ---- delete runs, and prune the server cache -------------------------------------------------------------------------
 
 runs_app = Group(help="Delete runs.")
-cache_app = Group(help="Free what the cache of servers can do without.")
+cache_app = Group(help="Free disk space of the server cache.")
 
 
 # Text that marks a folder as a run, even a damaged one; many kinds of folders have a manifest.json.
@@ -201,7 +201,7 @@ def remove_runs(
     names: Annotated[list[str], Argument("Paths or names; latest is the newest run.", "RUN")], runs: Runs = None
 ) -> None:
     """Delete runs, with the loads kept for them."""
-    if not all(name.strip() for name in names):  # would be the folder one is in, or any run
+    if not all(name.strip() for name in names):  # an empty name would match the current folder, or any run
         raise SpecError("runs rm: a name is empty.", hint="See `bakeoff list runs`.")
     paths = list(dict.fromkeys(find_run(name, runs) for name in names))
     for path in paths:

@@ -93,7 +93,7 @@ def _install_completion() -> None:
     path = Path.home() / places[shell]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(made(app(), {}, "bakeoff", "_BAKEOFF_COMPLETE").source(), encoding="utf-8")
-    print(f"{path}: begins to work in a new shell" + (" whose fpath has ~/.zfunc" if shell == "zsh" else ""))
+    print(f"{path}: takes effect in a new shell" + (" whose fpath has ~/.zfunc" if shell == "zsh" else ""))
 
 
 def run(arguments: list[str]) -> int:
@@ -135,7 +135,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _in_a_line(message: str, context: click.Context | None) -> str:
-    """Turn a message of click into sentences on one line, with the word that was probably meant."""
+    """Turn a message of click into sentences on one line, with its suggestion for a typo."""
     text = re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", " ".join(message.split()))
     text = re.sub(r"x>=(\d+)", r"at least \1", text).removesuffix(".")
     text = re.sub(r" \((Did you mean .+\?)\)$", r" \1", text)

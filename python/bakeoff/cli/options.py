@@ -41,7 +41,7 @@ class _Field:
 def command(
     *examples: str, most_used: Sequence[str] = (), into: Group | None = None, name: str | None = None
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Make a command of a function; `into` adds it to a group. The function returns an exit code, or None for 0."""
+    """Turn a function into a command; `into` adds it to a group. The function returns an exit code, or None for 0."""
 
     def make(function: Callable[..., Any]) -> Command:
         hints = get_type_hints(function, include_extras=True)
@@ -137,7 +137,7 @@ def _parameter(each: _Field) -> click.Parameter:
 
 
 class _Option(click.Option):
-    """An option of one section of the help; its help text is complete."""
+    """An option in a section of the help. Its help text already has the default and the range."""
 
     section = ""
 

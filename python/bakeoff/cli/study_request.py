@@ -45,7 +45,7 @@ def _installed(named: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def naming_the_line(request: StudyRequest) -> Iterator[None]:
-    """Add file and line to errors about a field of the study that only this machine or a server can find."""
+    """Add file and line to errors in a field of the study that only show on this machine or its servers."""
     try:
         yield
     except (SpecError, HostError) as error:

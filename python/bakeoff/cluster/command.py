@@ -69,7 +69,7 @@ def _check(ray: ModuleType) -> list[_Checked]:
     checked = [_Checked(node) for node in nodes.alive_nodes(ray)]
     for each in checked:
         try:
-            nodes.ask_facts(ray, [each.node])  # waits for a Python program to start, which the next answer does not
+            nodes.ask_facts(ray, [each.node])  # also waits for a Python process to start; the next answer does not
             begin = time.time()
             (each.node,) = nodes.ask_facts(ray, [each.node])
             each.clock_s = each.node.facts["time_s"] - (begin + time.time()) / 2

@@ -294,7 +294,7 @@ class RayHosts:
         self._waiting[remote.actor.measure.remote(order)] = (remote, "measure")
 
     def wait(self) -> EpochDone | None:
-        """Wait until an epoch ends, is lost, or a worker becomes ready; raises errors that every epoch would meet."""
+        """Wait until an epoch ends or is lost, or a worker becomes ready. Raises errors that every epoch would have."""
         while True:
             if self.stop.is_set():
                 for remote in self._remotes:
@@ -327,7 +327,7 @@ class RayHosts:
         return any(not remote.left_out for remote in self._remotes)
 
     def _welcome(self, remote: _Remote, answer: Answer) -> None:
-        """Note that a worker has loaded its data. If that failed, leave its node out, or raise if it is the last."""
+        """Note that a worker has loaded its data. If not, leave its node out; raise if no other is ready or loading."""
         name = remote.node.name
         if answer.stopped:
             return
@@ -348,7 +348,7 @@ class RayHosts:
         remote.ready = True
 
     def _check_same(self, name: str, ready: Ready) -> None:
-        """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs."""
+        """Refuse a node whose servers, scripts or data differ from the first's, or from those of finished epochs."""
         first = self._first or ready
         if other_arm := next((arm for arm in ready.setups if ready.setups[arm] != first.setups.get(arm)), None):
             raise RunInvalid(

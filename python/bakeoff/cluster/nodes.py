@@ -27,15 +27,15 @@ from bakeoff.units import format_bytes
 RUNNING = "auto"  # $RAY_ADDRESS, else the cluster that this machine is a node of, else one of this machine alone
 LOCAL = "local"
 NAMESPACE = "bakeoff"
-# For a cluster that we start: results are small, and /dev/shm is memory that others miss.
+# For a cluster that we start: results are small, and /dev/shm takes memory from the servers.
 STORE_BYTES = 80_000_000
 _SESSION = "bakeoff-ray-"
-_TMP = Path("/tmp")  # Ray's sockets lie there, whose paths have 107 bytes at most
+_TMP = Path("/tmp")  # short, because the path of a socket, such as Ray's, has at most 107 bytes
 _CLIENT = "ray://"
 _CONNECT_S = 10.0
 _ANSWER_S = 90.0  # a node starts a Python program for the first answer
 _QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
+    "RAY_USAGE_STATS_ENABLED": "0",  # send no usage statistics
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 
@@ -134,7 +134,7 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
             ray.init(address=address, **quiet, **(alone if session else {}))
             return
         except Exception as error:  # Ray has no common class for them
-            # The head starts a program for each driver at `ray://`, which may fail once where much else goes on.
+            # The head starts a process for each `ray://` driver, which may fail once on a busy machine.
             if is_last or not isinstance(error, ConnectionAbortedError):
                 raise _unreachable(address, last_words(error)) from None
 

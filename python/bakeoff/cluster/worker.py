@@ -1,4 +1,4 @@
-"""The part of a run on one node: facts about it, its data loaded once, whole epochs, each returned as an archive.
+"""One node's part of a run: describe the node, load its data once, measure epochs and return each as an archive.
 
 Nothing here imports Ray. The worker's process is the parent of all servers of the node, and the kernel kills them when
 it ends.
@@ -95,7 +95,7 @@ def facts(study: str | None = None) -> Facts:
             share = share_memory(Study.model_validate_json(study), at_most=max_servers_for_aio())
             found["share"] = asdict(share)
         except ValidationError:
-            pass  # it is of another bakeoff, and this node is refused for that
+            pass  # the study is from another version, for which `require_same_programs` refuses this node
         except BakeoffError as error:
             found["problem"] = found["problem"] or str(error)
     return found
@@ -179,7 +179,7 @@ class Worker:
         self._open = contextlib.ExitStack()
         self._tools: EpochTools | None = None
         self._run: RunDirectory | None = None
-        # The kernel would take servers first when memory is short: Ray raises it for its workers.
+        # Ray raises it for its workers, so the OOM killer would choose the servers first.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
 
@@ -276,8 +276,8 @@ def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, .
 def unpack(content: bytes, folder: Path, *, replaces: bool = True) -> None:
     """Write an archive's files below a folder, `outcome.json` last, since it says that the others are complete.
 
-    All are on disk before the first gets its name. One sync serves all files, because one for each would be most of a
-    driver's time. Without `replaces`, existing files stay as they are.
+    All are on disk before the first is renamed. One sync serves all files, because one for each would take most of the
+    driver's time. Unless `replaces`, existing files stay as they are.
     """
     files = {folder / path: data for path, data in _members(content)}
     parts = {

@@ -1,6 +1,6 @@
 """Compare counters per event between two servers, and say how much of the time difference each can explain.
 
-The share of CPU and waiting is measured. That of a count has two upper bounds (docs/reference/explain.md).
+The share of CPU and waiting is measured; a count has two upper bounds (docs/reference/explain.md).
 """
 
 import math
@@ -22,10 +22,10 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.model import Comparison, Estimate, Frozen, Interval, Stop
 
-TIME = "time"  # family of what is time itself
+TIME = "time"  # family of counters that are time themselves
 NAMED_FROM = 0.3  # share of a time difference that a family must be able to explain to be named as its cause
-BUSY = "cpu.busy"  # processors kept busy: where the slower arm keeps fewer of them busy it waits
-_FLOOR = 0.5  # units that a counter with none is given, so that its logarithm exists
+BUSY = "cpu.busy"  # processors kept busy: if the slower arm keeps fewer busy, it waits
+_FLOOR = 0.5  # stands for a count of 0, so that its logarithm exists
 
 Counters = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]  # epoch -> arm -> cell -> what it cost
 CostWord = Literal["more", "less", "unclear", "not tested"]
@@ -334,14 +334,14 @@ def _compared(counts: Sequence[NDArray[np.float64]], events: Sequence[NDArray[np
         for zero, count, each in zip(none, counts, events, strict=True)
     )
     totals = [float(count.sum() / max(each.sum(), _FLOOR)) for count, each in zip(counts, events, strict=True)]
-    # Half a unit over few events may be more than a real count over many: an arm without any never has more than the
-    # other, and two without any are equal.
+    # Half a unit over few events may exceed a real count over many. So an arm without any never has more than the
+    # other arm, and two arms without any are equal.
     ratios = np.clip(np.log(b / a), np.where(none[0], 0.0, -np.inf), np.where(none[1], 0.0, np.inf))
     return _Samples(totals[0], totals[1], ratios)
 
 
 def _at_most(family: Family, sample: _Samples, log_time: float, lost_ns: float) -> float | None:
-    """Return the largest share of the time difference that a count can explain; None if it contradicts it."""
+    """Return the largest share of the time difference that a count can explain; None if it points the other way."""
     slower = (sample.contender, sample.baseline) if log_time > 0 else (sample.baseline, sample.contender)
     more, less = slower[::-1] if family.saves else slower
     if more <= less or not lost_ns or not family.ns:

@@ -92,7 +92,7 @@ class Explained:
         return {pair: each for pair, each in found.items() if each}
 
     def declared(self, pair: Pair) -> str:
-        """Return the only setting that was declared to differ, with its values; empty for none, several, a version."""
+        """Return the only setting declared to differ, with its values; empty if none, several, or a version."""
         arms, design = [self._context.arms[name] for name in pair[1:]], self._context.study.design
         if design and design.factors:
             names = [factor.name for factor in design.factors]

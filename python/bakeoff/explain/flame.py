@@ -25,7 +25,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 COMPARISONS_MAX = 4  # comparisons that are shown: the first of those that were measured (`Explained.pairs`)
 _FUNCTIONS_MAX = 12
 _GROUPS_MAX = 12
-_GROUP_SHARE = 0.02  # of the time of either arm, or of the difference: what a part needs for a line
+_GROUP_SHARE = 0.02  # share of either arm's time, or of the difference, from which a part has a line
 _FRAME_SHARE = 0.003  # of the graph's width
 _DEPTH_MAX = 60
 # Difference of a function, as a share of the graph's width, from which its colour is one step stronger.

@@ -11,7 +11,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate
 from bakeoff.units import format_ns
 
-_SAID_FROM = 0.1  # share of a difference from which a sentence has a part of it
+_SAID_FROM = 0.1  # share of a difference from which a part is mentioned
 _SAID_MAX = 3  # parts of the server, and waits
 _FUNCTIONS_MAX = 2  # of one part
 _NO_CAUSE = frozenset({OTHER, KERNEL_OTHER, CALLER_UNKNOWN, "kernel"})  # parts of the server that name nothing
@@ -40,7 +40,7 @@ class Evidence:
 
 
 def causes(evidence: Evidence) -> tuple[str, ...]:
-    """Name the causes, the first one first: families of counters, else parts of the server that take the CPU.
+    """Name the causes in order: families of counters, else parts of the server that take the CPU.
 
     Parts are looked at only if the whole CPU difference is clear. On equal servers that happens in at most 5 % of runs.
     """
@@ -54,7 +54,7 @@ def causes(evidence: Evidence) -> tuple[str, ...]:
 
 
 def why(evidence: Evidence, contender: str) -> tuple[str, ...]:
-    """Return sentences by the order of evidence: what was declared, plans, the profile, counters, waits."""
+    """Return sentences in the order of evidence: what was declared, plans, the profile, counters, waits."""
     found, (other, all_plans) = evidence.costs, evidence.plans
     tested = [cost for cost in found.costs if cost.word != "not tested"]
     too_few = f"Counters are compared from {iv.N_MIN_DECISIVE} restarts on."
@@ -102,7 +102,7 @@ def _counters(best: Sequence[Cost]) -> str:
     for cost in best[:2]:
         share = cost.explains or 0.0
         part = "can explain all of it" if share > 0.995 else f"can explain up to {share:.0%} of it"
-        if cost.counter.startswith("cpu."):  # time itself: its share is measured, and no bound
+        if cost.counter.startswith("cpu."):  # time itself: its share is measured, not a bound
             part = f"explains {share:.0%} of it"
         form = format_ns if cost.counter.endswith("_ns") else _number
         counted = f"{name_of(cost.counter)} {form(cost.baseline)} → {form(cost.contender)} per event"
@@ -212,7 +212,7 @@ def _waits(evidence: Evidence) -> str:
             for each in differ[:_SAID_MAX]
         )
         return f"Waits per event: {', '.join(listed)}."
-    # Stages count as known, too: waits that are shorter than is compared are not listed, and then stages can be alone.
+    # Stages count as known, too: waits too short to be compared are not listed, so there may be nothing but stages.
     known = [each for each in evidence.waits if each.difference.interval.low is not None]
     ends = [end for each in waits for end in (each.difference.interval.low, each.difference.interval.high)]
     if known and all(end is not None and abs(end) < NAMED_FROM * abs(evidence.longer_ns) for end in ends):

@@ -3,8 +3,8 @@
 The kernel notes every switch, so off-CPU time is exact. The reason comes from sampled stacks, each weighted by the
 switches since the last sample. They are unwound with DWARF, because the C library's lock waits have no frame pointers.
 
-Only threads that serve connections, inside statements, make an event longer. Of other threads, which mostly sleep,
-only waits for files count: MySQL 8.0 syncs its redo log there while connections wait.
+Only threads that serve connections make an event longer, and only inside statements. Other threads mostly sleep, so
+only their waits for files count: MySQL 8.0 syncs its redo log there while connections wait.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ _LOST_MAX = 0.02  # share of the records
 # mysqld's frames are large: half of a commit's stacks are incomplete with 8 KiB, 1 % with 16.
 _STACK_BYTES = 16_384
 _STACKS_BYTES = 32e6  # per recording
-_BYTES_MAX = "96M"  # perf then ends: slices after that have no part in it
+_BYTES_MAX = "96M"  # perf then ends, and later slices are left out
 _US = 1_000  # ns
 _HEADER = re.compile(
     r"\s(\d+)/(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s*"
@@ -180,7 +180,7 @@ class Recording:
 
 @contextlib.contextmanager
 def recorded(pids: dict[str, int], connections: int, folder: Path, *, seconds: float) -> Iterator[Recording]:
-    """Record the switches of `connections` busy threads for about so many seconds; the block calls `read` last."""
+    """Record the switches of `connections` busy threads for about `seconds`; the block calls `read` last."""
     with tempfile.TemporaryDirectory(prefix=".perf-", dir=folder) as name:
         recorder = Recorder(pids, Path(name).resolve(), _sampling(connections, seconds), whole=False)
         with recorder:
@@ -191,9 +191,9 @@ class Fold(Stacks):
     """Off-CPU time [µs] of one arm in one cell, of all rounds, inside its slices."""
 
     def add(self, pauses: Sequence[Pause], windows: Sequence[Window]) -> None:
-        """Add what lies in these ascending windows.
+        """Add the time off the CPU inside these ascending windows.
 
-        Time of all threads that serve connections is divided by their stacks together; that of others one by one.
+        Connection threads share one total, split by their stacks; the time of each other thread is split by its own.
         """
         serving = {each.tid for each in pauses if any(function.name in CONNECTION for function in each.stack)}
         ends = [window.end_ns for window in windows]
@@ -229,7 +229,7 @@ _STATEMENT = frozenset({"dispatch_command", "dispatch_sql_command", "mysql_parse
 CONNECTION = frozenset(
     {"do_command", "handle_connection", "handle_one_connection", "do_handle_one_connection", "worker_main"}
 )
-"""Functions in which a thread is, outside its statements too, that serves a connection; of all servers."""
+"""Functions on the stack of every thread that serves a connection, also between statements; of all servers."""
 
 # Asynchronous I/O threads idle here.
 _IDLE = frozenset({"read_events", "do_io_getevents", "io_cqring_wait"})

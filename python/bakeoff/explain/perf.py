@@ -146,7 +146,7 @@ class Window:
 class Slices:
     """The slices of one measurement, and the moment from which they count their time.
 
-    A message comes after its slice's end; the one that came soonest gives that moment.
+    A message comes after its slice's end; the least delayed one gives that moment.
     """
 
     def __init__(self, guard_ns: int) -> None:

@@ -30,10 +30,10 @@ OFF_CPU = "off-cpu"
 """Kind of the explaining epochs in which the threads' switches are recorded.
 
 An arm has a `PROFILE_FILE` there, too. A sample is then a microsecond in which a thread was off the CPU. Its stack,
-where the thread waited, begins with `SERVING` or `BACKGROUND`, and ends with `PREEMPTED` where it could have run."""
+where the thread waited, begins with `SERVING` or `BACKGROUND`, and ends with `PREEMPTED` if it could have run."""
 
-_WHOLE_LEAST = 0.02  # standard deviation between restarts of the ratio of CPU per event: assumed at least
-_PART_TIMES = 2.0  # as much for one part or function, because the scatter of parts cancels out in the whole
+_WHOLE_LEAST = 0.02  # least standard deviation assumed for the ratio of CPU per event between restarts
+_PART_TIMES = 2.0  # factor on it for one part or function, because the scatter of parts cancels out in the whole
 
 KERNEL = "[kernel]"  # object of functions of the kernel and its modules
 
@@ -46,9 +46,9 @@ class Function(NamedTuple):
 
 
 SERVING, BACKGROUND = Function("thread of a connection", "[thread]"), Function("other thread", "[thread]")
-"""What a stack of `OFF_CPU` begins with: whether its thread ever runs statements."""
+"""First frame of a stack of `OFF_CPU`: whether its thread ever runs statements."""
 
-PREEMPTED = Function("preempted", "[thread]")  # what it ends with where the thread waited for a processor alone
+PREEMPTED = Function("preempted", "[thread]")  # last frame if the thread waited only for a processor
 Stack = tuple[Function, ...]  # functions from the thread's first one to that which runs
 
 

@@ -22,10 +22,10 @@ from bakeoff.stats.model import Estimate
 from bakeoff.units import format_bytes, format_ns, shortened
 
 _ROWS = 15
-_ROWS_LEAST = 5  # of each comparison, where several share the table
+_ROWS_LEAST = 5  # of each comparison, if several share the table
 _COMPARISONS = 5  # those with the largest differences
 _WORTH_A_ROW = 0.05  # share of the difference
-_WAIT_SHARE = 0.02  # of either arm's time; a kind of wait off the CPU below it has no line
+_WAIT_SHARE = 0.02  # share of either arm's off-CPU time below which a kind of wait has no line
 _WAITS_MAX = 12
 _OTHERS_MAX = 4
 _WAITS_SHOWN = 8  # of a cell; the rest is folded away

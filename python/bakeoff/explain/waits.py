@@ -114,7 +114,7 @@ def _p_value(values: Sequence[float]) -> float | None:
 _IDLE = ("idle", "wait/io/socket/")  # instruments of a thread that has nothing to do
 _TABLES = {"waits": "wait/%", "stages": "stage/%"}
 ROW_LOCK = "innodb/row lock"
-"""Name of the wait for row locks, which the server's status counts and no instrument does."""
+"""Name of the wait for row locks, which only the server's status counts, not an instrument."""
 
 
 def with_instruments(tools: EpochTools) -> EpochTools:
@@ -169,7 +169,7 @@ def _switch_stages_on(server: Server) -> None:
 def _read(server: Server) -> Counter[str]:
     """Read all waits so far [ns by instrument].
 
-    Threads that serve connections count with everything but idling, others only with files, because they mostly sleep.
+    Count everything but idling of threads that serve connections, and only file waits of others, which mostly sleep.
     MySQL 5.5 cannot tell them apart, so conditions, on which threads sleep, are left out there.
     """
     found: dict[str, int] = {}

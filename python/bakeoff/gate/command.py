@@ -57,7 +57,7 @@ class GateOptions(Frozen):
     )
     bisect: Annotated[bool, Option("Exit codes for git bisect run: 125 for a build that cannot be judged.")] = False
     junit: Annotated[Path | None, Option("Write JUnit XML, a test for each comparison.", "FILE")] = None
-    name: Annotated[str, Option("Name of this gate, where a project has several.", "NAME")] = DEFAULT_NAME
+    name: Annotated[str, Option("Name of this gate, if a project has several.", "NAME")] = DEFAULT_NAME
     history: Annotated[Path | None, Option("Add the run to this history, as series --name.", "FILE")] = None
     inject_slowdown: InjectSlowdown = None
 
@@ -125,7 +125,7 @@ def _checked(study: Study, slowdown_percent: float | None) -> Study:
             message = f"gate: {arm.server} is a running server; a gate needs servers that it can restart."
             raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
     if any(workload.rate_per_s or workload.speed for workload in study.workloads):
-        message = "gate: it judges throughput, which is fixed where a rate or a speed is given."
+        message = "gate: a fixed rate or speed fixes the throughput, so there is nothing to judge."
         raise SpecError(message, hint="Leave the rate out.")
     if slowdown_percent:
         slow, last = {"slowdown_percent": slowdown_percent}, contenders(study)[-1]

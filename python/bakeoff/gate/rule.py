@@ -158,6 +158,6 @@ def _sample(comparison: Comparison) -> Sample:
 
 
 def reach_of(samples: Iterable[tuple[float, int]], *, limit: float) -> tuple[float, float]:
-    """Return the log ratios from which all of (sd, n) pass, and down to which one fails, nine times in ten each."""
+    """Return the log ratio from which all of (sd, n) pass, and the one below which one fails, each 9 times in 10."""
     apart = max(iv.precision_half_width(sd, n) + NormalDist().inv_cdf(OFTEN) * sd / math.sqrt(n) for sd, n in samples)
     return limit + apart, limit - apart

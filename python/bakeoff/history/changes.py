@@ -21,21 +21,21 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Interval
 
 ALPHA = 0.05
-"""Share of histories without a change, of any number of series, in which one may be found."""
+"""Probability of finding a change in a history without one, whatever its number of series."""
 
 SIDE_MIN = 3
 """Fewest points on either side of a change: one or two outliers are not a change."""
 
 POINTS_MIN = 8
-"""Fewest points of a series that is tested: no order of fewer is rare enough."""
+"""Fewest points of a series that is tested; with fewer, no order is rare enough."""
 
 PLACES = 0.95
 """Probability that the change lies in the range given for it."""
 
-_EXCEEDED = 20  # random orders as extreme as the observed one, after which p is precise enough
+_EXCEEDED = 20  # p is precise enough after this many random orders as extreme as the observed one
 _ORDERS_MIN = 999
 _BATCH = 100
-_NEIGHBOURS = 2  # on either side, whose variances are averaged
+_NEIGHBOURS = 2  # on either side; their variances are averaged
 _FAR = 5.0  # standard deviations
 
 Floats = NDArray[np.float64]
@@ -123,7 +123,7 @@ class _Search:
         best = int(np.argmax(_scores(values[None], weights[None], (lows, middles, highs))[0]))
         at = start + int(middles[best])
         parts = [(start, at), (at, end)]
-        # A part takes its share of the level: all stretches without a change together have a false one in `alpha`.
+        # Each part is tested at its share of the level, so all parts together have a false change in `alpha` of cases.
         before, after = (
             self._places(*part) if self.p_value(*part) <= self.level * (part[1] - part[0]) / self.n else []
             for part in parts

@@ -45,7 +45,7 @@ SINGLE = (
 
 @dataclass(frozen=True)
 class Line:
-    """Something that two runs have both measured, in events per second or as a ratio.
+    """A figure that both runs have measured: events per second, or a ratio.
 
     `kind` is `throughput` of an arm (label), `ratio` of a contender to its baseline, or a single run's metric.
     `p_adjusted` is corrected over all lines (Holm), and None without an interval.
@@ -174,7 +174,7 @@ def adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def arm_labels(study: Study) -> dict[str, str]:
-    """Return labels that are the same in other runs; arms that are set up alike have their names added."""
+    """Return labels that stay the same across runs. Arms with the same setup also get their names."""
     labels = {arm.name: _label(arm) for arm in study.arms}
     control = control_name(study)
     often = Counter(label for name, label in labels.items() if name != control)

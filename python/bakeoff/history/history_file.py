@@ -83,7 +83,7 @@ class History:
     def add(self, points: Iterable[Point]) -> int:
         """Add points in place of all earlier points of their runs, and return how many are new.
 
-        The name of a single run may be a file's, so only a point of the same cell, metric and arms is replaced.
+        A single run may be named after a file, so it replaces only points of the same cell, metric and arms.
         """
         points = list(points)
         runs = {(each.series, each.run) for each in points if not each.is_single}

@@ -31,7 +31,7 @@ _SQLITE = b"SQLite format 3\0"
 class Figure:
     """One figure of one run; what the file does not say is empty or None.
 
-    `value` is events per second, events per minute, or ms, by the metric; `number` is that of the run in the file.
+    `value` is in events per second, events per minute or ms, by the metric; `number` counts the runs in a file.
     """
 
     tool: str
@@ -153,7 +153,7 @@ def _hammerdb_jobs(path: Path) -> list[Figure]:
 
 
 def _benchbase(text: str) -> Iterator[Figure]:
-    """A summary.json. Old versions write no start, some drivers no version, and phases have terminals each."""
+    """Read a summary.json. Old versions lack the start, some drivers the version; each phase has its terminals."""
     summary: dict[str, Any] = json.loads(text)
     rate = float(summary["Throughput (requests/second)"])
     if not 0 < rate < _VALUE_MAX:
@@ -190,7 +190,7 @@ def _go_tpc(text: str) -> Iterator[Figure]:
 
 
 def _mysqlslap(text: str) -> Iterator[Figure]:
-    """Output for people or with --csv: queries over the mean time."""
+    """Read plain or --csv output. The rate is the number of queries over the mean time."""
     pattern = (
         rf"Average number of seconds to run all queries: {NUMBER} seconds.*?"
         r"Number of clients running queries: (\d+)\s+Average number of queries per client: (\d+)"

@@ -159,7 +159,7 @@ def _name(point: Point) -> str:
 def history_view(
     points: Sequence[Point], annotations: Sequence[Annotation], *, title: str, alpha: float, beside: Path | None = None
 ) -> ReportView:
-    """Build everything that is shown of a history; runs are linked if the page's folder, `beside`, is given."""
+    """Build the view of a history. Runs are linked if the page's folder, `beside`, is given."""
     if not points:
         raise ResultsError(f"{title} has no points yet.", hint="`bakeoff history add RUN` adds a run's.")
     lines = lines_of(points, alpha=alpha)

@@ -1,4 +1,4 @@
-"""Block devices: the one that a folder lies on, and what /proc/diskstats counts of it."""
+"""Find the block device of a folder, and read its counters from /proc/diskstats."""
 
 import os
 import time
@@ -21,7 +21,7 @@ class Device:
 
 
 def device_of(folder: Path, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> Device:
-    """Return the whole device that a folder's file system lies on; HostError if there is none."""
+    """Return the block device (not the partition) that holds a folder; HostError if there is none."""
     number = folder.stat().st_dev
     major, minor = os.major(number), os.minor(number)
     if major == 0:  # btrfs, overlay, tmpfs, NFS: look for the device in the mount
@@ -34,7 +34,7 @@ def device_of(folder: Path, sys: Path = Path("/sys"), proc: Path = Path("/proc")
         number = Path(source).stat().st_rdev
         major, minor = os.major(number), os.minor(number)
     place = (sys / f"dev/block/{major}:{minor}").resolve()
-    if (place / "partition").exists():  # limits are those of whole devices
+    if (place / "partition").exists():  # the kernel limits whole devices, not partitions
         place = place.parent
         major, minor = map(int, (place / "dev").read_text("ascii").strip().split(":"))
     return Device(major, minor, place.name)

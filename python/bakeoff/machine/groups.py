@@ -1,7 +1,7 @@
-"""Control groups of servers: limits of storage and memory, and what a server's group has read and written.
+"""Control groups of servers: limit storage and memory, and count what a server reads and writes.
 
-Version 2 has one tree; version 1 one for each controller. A group lies below that of bakeoff itself where that may be
-done, so that the limits of a container or a service hold for the servers, too.
+Version 2 has one tree, version 1 one per controller. Groups are made below bakeoff's own if that is permitted, so that
+the limits of a container or a service also apply to the servers.
 """
 
 import contextlib
@@ -79,9 +79,9 @@ def _writable(parent: Path, controller: str) -> Path:
 
 
 def _enable(parent: Path, controller: str) -> str:
-    """Let the groups below have a controller; return why that is impossible, or nothing.
+    """Enable a controller for the groups below. Return why that is impossible, or an empty string.
 
-    A group with processes cannot, so those of a delegated one (bakeoff and what it started) move into a group below.
+    A group with processes cannot. Those in a delegated group (bakeoff and its children) are moved to a group below it.
     """
     if controller in (parent / "cgroup.subtree_control").read_text("ascii").split():
         return ""
@@ -91,7 +91,7 @@ def _enable(parent: Path, controller: str) -> str:
         _add(parent, controller)
         return ""
     except OSError:
-        if os.geteuid() == 0:  # the root group may always have it
+        if os.geteuid() == 0:  # the caller tries the root group next, which may hold processes
             return f"{parent} has processes"
     try:
         inner = parent / "bakeoff-self"

@@ -1,4 +1,4 @@
-"""Transparent huge pages by server: the kernel's mode holds for the machine, and a process can only be kept below it.
+"""Transparent huge pages per server. The kernel has one mode for the machine; a process can only be restricted.
 
 So the machine gets the highest mode that any arm asks for, and the processes of the other arms are restricted by
 PR_SET_THP_DISABLE. Arms with different modes can share the machine, and are measured side by side.
@@ -42,7 +42,7 @@ def require(modes: Iterable[str], file: Path = HUGE_PAGES) -> None:
 
 
 def raise_machine(modes: Iterable[str], undo: Undo, file: Path = HUGE_PAGES) -> str:
-    """Set the machine to the highest mode asked for, and return its mode before; empty if nobody asks."""
+    """Set the machine to the highest mode asked for. Return its previous mode; empty if none is asked for."""
     wanted, before = [each for each in modes if each], mode_now(file)
     if not wanted or not before:
         return ""

@@ -1,4 +1,4 @@
-"""File systems of servers on loop images, freshly made for every start, and delays of device-mapper below them.
+"""Make a loop image with a fresh file system for every server start, on a device-mapper delay if one is asked for.
 
 The loop device opens its image with direct I/O, so that the page cache of the machine does not hold the data a second
 time. Options of mkfs and mount: docs/reference/machine.md.
@@ -21,7 +21,7 @@ _MKFS: dict[str, tuple[str, ...]] = {
 _PACKAGES = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}
 _PROGRAM_S = 300.0
 _SECTOR_BYTES = 512
-DEFAULT = "ext4"  # of an image that is made for a delay alone
+DEFAULT = "ext4"  # for an image that only storage.latency needs
 SPARE_BYTES = 4 * 2**30  # beyond twice the data; images are sparse
 STEP_BYTES = 2**20
 _HINT = "`losetup --list` shows the loop devices, `dmesg` what the kernel says."

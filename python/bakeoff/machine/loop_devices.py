@@ -1,7 +1,7 @@
-"""Loop devices and mounts by the kernel's own calls.
+"""Attach loop devices and mount file systems by system calls.
 
-Programs such as losetup and mount would outlive a kill of bakeoff for a moment, and attach or mount something after the
-next bakeoff has looked. A device that is attached here is detached by the kernel once nobody has it open or mounted.
+losetup and mount could outlive a killed bakeoff for a moment, and attach or mount something after the next bakeoff has
+cleaned up. The kernel detaches a device that is attached here once nobody has it open or mounted.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _TRIES = 20
 
 @contextmanager
 def attached(image: Path, control: Path = Path("/dev/loop-control")) -> Iterator[str]:
-    """Yield the loop device of an image, opened with direct I/O; it stays beyond the block only if it is mounted."""
+    """Yield an image's loop device, opened with direct I/O. After the block it stays attached only while in use."""
     with image.open("r+b") as file, control.open("rb", buffering=0) as free:
         config = _CONFIG.pack(file.fileno(), 0, _AUTOCLEAR | _DIRECT_IO, str(image).encode()[-63:])
         for attempt in range(_TRIES):
@@ -34,7 +34,7 @@ def attached(image: Path, control: Path = Path("/dev/loop-control")) -> Iterator
                 break
             except OSError as problem:
                 os.close(device)
-                if problem.errno != errno.EBUSY or attempt == _TRIES - 1:  # another one was quicker
+                if problem.errno != errno.EBUSY or attempt == _TRIES - 1:  # another process took it first
                     raise
         try:
             yield name

@@ -1,4 +1,4 @@
-"""What one server gets of the machine, from before its start until it is removed."""
+"""A server's share of the machine, from before its start until it is removed."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,12 @@ from bakeoff.machine.undo import Undo
 from bakeoff.spec.machine import NOTHING, Machine
 
 _CACHES = ("innodb_buffer_pool_size", "key_buffer_size", "rocksdb_block_cache_size")
-_BESIDES_CACHES_BYTES = 400 * 2**20  # what a server takes beside them; the rest of its limit is page cache
+_BESIDES_CACHES_BYTES = 400 * 2**20  # for everything else in the server, and its page cache
 
 
 @dataclass
 class Place:
-    """Nothing special by default. `huge_pages` are the flags of PR_SET_THP_DISABLE."""
+    """No limits by default. `huge_pages` holds flags of PR_SET_THP_DISABLE."""
 
     machine: Machine = NOTHING
     cpus: frozenset[int] | None = None
@@ -27,10 +27,10 @@ class Place:
     group: Group | None = None
     device: Device | None = None  # once storage is limited
     undo: Undo | None = None
-    name: str = ""  # of its control group, and of all that is undone for it
+    name: str = ""  # of its control group, and of its steps in undo.json
 
     def limit_storage(self, datadir: Path, variables: Mapping[str, str], engine: str) -> str:
-        """Begin to limit storage; return a note if the page cache had to be limited for it."""
+        """Begin to limit storage. Return a note if memory had to be limited too, because reads use the page cache."""
         storage = self.machine.storage
         if not (self.group and storage.limits):
             return ""
@@ -54,7 +54,7 @@ class Place:
 
 
 def open_place(machine: Machine, home: Path, *, data_bytes: int, undo: Undo, mode: str = "") -> Place:
-    """Make what a server at `home`, an empty folder, gets. `mode` of huge pages holds if the server has none."""
+    """Set up the share of a server at `home`, an empty folder. `mode` is the default for huge pages."""
     name = f"bakeoff-{home.parent.name.rpartition('-')[2]}-{home.name}"
     place = Place(machine, cpus_of(machine), huge_pages.restriction(machine.thp or mode), undo=undo, name=name)
     try:
@@ -79,7 +79,7 @@ def open_place(machine: Machine, home: Path, *, data_bytes: int, undo: Undo, mod
 
 
 def require(machines: Iterable[Machine], root: Path) -> None:
-    """Raise HostError, with the reason, if this machine cannot give what is asked for. `root` is where data lies."""
+    """Raise HostError if this machine cannot give what is asked for. `root` is the default for `data_dir`."""
     asked = list(machines)
     huge_pages.require(each.thp for each in asked)
     for machine in asked:
@@ -98,14 +98,12 @@ def require(machines: Iterable[Machine], root: Path) -> None:
 
 
 def cpus_of(machine: Machine, sys: Path = Path("/sys")) -> frozenset[int] | None:
-    """Return the CPUs of a server, as many as asked for: one thread of every core first."""
+    """Return the CPUs of a server, one thread of every core first; None for all."""
     if machine.cpus is None:
         return None
     usable = os.sched_getaffinity(0)
     if machine.cpus > len(usable):
-        raise HostError(
-            f"cpus: {machine.cpus} requested, but only {len(usable)} are usable.", hint="Leave the level out."
-        )
+        raise HostError(f"cpus: {machine.cpus} requested, but only {len(usable)} are usable.", hint="Ask for fewer.")
     return frozenset(sorted(usable, key=lambda cpu: (_siblings_before(cpu, usable, sys), cpu))[: machine.cpus])
 
 
@@ -121,7 +119,7 @@ def _siblings_before(cpu: int, usable: set[int], sys: Path) -> int:
 
 
 def reads_directly(variables: Mapping[str, str], engine: str) -> bool:
-    """Whether a server reads its tables past the page cache."""
+    """Whether a server bypasses the page cache when it reads its tables."""
     if engine == "rocksdb":
         return variables.get("rocksdb_use_direct_reads", "OFF") == "ON"
     direct = variables.get("innodb_flush_method", "").upper().startswith("O_DIRECT")

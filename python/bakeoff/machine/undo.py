@@ -1,7 +1,7 @@
-"""What a pool changes outside its own folder is written down before it is done, so that it is undone after a kill too.
+"""Record what a pool is about to change outside its own folder, so that it is undone even after a kill.
 
-`undo.json` lies in the pool's folder. Leaving the pool normally, or the next bakeoff that finds the pool's owner dead,
-undoes all of it. Everything is undone in the opposite order, and whatever is gone already is passed over.
+`undo.json` lies in the pool's folder. A pool undoes everything when it ends; if its owner was killed, the next
+bakeoff does. Steps are undone in reverse order, and what is already gone is skipped.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _PROGRAM_S = 60.0
 
 
 class Undo:
-    """The record of one pool. `note` what is about to change, `take_back` what was changed for one server."""
+    """The record of one pool. Call `note` before each change; `take_back` undoes those for one server."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Plan a study by pure functions: arms, cells and epochs, in which random order, with which seeds, for how long."""
+"""Plan a study with pure functions: arms, cells, epochs, random orders, seeds and durations."""
 
 from bakeoff.plan.epochs import Cell, EpochDraft, Plan, SliceLength
 from bakeoff.plan.schedule import CellPilot, epoch_draft, plan_study

@@ -77,7 +77,7 @@ class EpochDraft(Frozen):
     build: int  # which load of the data is restored, counted from 0
     start_order: tuple[str, ...]
     cells: tuple[CellDraft, ...]
-    padding_bytes: dict[str, int]  # by arm: of an environment variable that only moves the process's stack
+    padding_bytes: dict[str, int]  # by arm: size of an environment variable that only moves the stack
     seeds: Seeds
 
     @property
@@ -91,7 +91,7 @@ class Plan(Frozen):
     format: int = 1
     seed: int
     arms: tuple[str, ...]  # names, the baseline first
-    builds: int  # loads of the data that the epochs take in turn
+    builds: int  # loads of the data; epochs use them in rotation
     cells: tuple[Cell, ...]
     seconds_per_cell: float  # wall seconds of all arms together in one cell and epoch, mean over cells
     turns: int = 0  # arms that share these seconds, the baseline once more for each round after the first
@@ -165,7 +165,7 @@ def rounds(arms: tuple[str, ...], *, at_once: int, seed: int, epoch: int) -> tup
 
 
 def turns(arms: int, *, at_once: int) -> int:
-    """Count the turns in a cell of an epoch: one an arm, and one more of the baseline for each round but the first."""
+    """Count the turns in a cell of an epoch: one per arm, and one more of the baseline per round after the first."""
     if arms <= at_once:
         return arms
     return arms - 1 + -(-(arms - 1) // (at_once - 1))

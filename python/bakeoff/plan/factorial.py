@@ -40,7 +40,7 @@ _NO_ROW: tuple[float, int, dict[str, str]] = (math.inf, 0, {})
 
 
 def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
-    """Make the study of a file, one of its scales applied; `seed` counts unless the file has one."""
+    """Make the study of a file, with its scale applied; `seed` is used unless the file has one."""
     form = loaded.form
     baseline = tuple(form.baseline.get(factor, next(iter(levels))) for factor, levels in loaded.levels.items())
     count = math.prod(map(len, loaded.levels.values()))
@@ -331,7 +331,7 @@ def _published(
 def _claims(
     loaded: LoadedStudy, form: PublishedForm, arms: Mapping[str, Combination], cells: Sequence[str]
 ) -> Iterator[PublishedClaim]:
-    """Yield each claim for all pairs of arms and cells it speaks of; a scale may have none of them."""
+    """Yield each claim for all pairs of arms and cells it is about; a scale may have none of them."""
     by_levels = {combination: arm for arm, combination in arms.items()}
     for claim in form.claims:
         low, high = claim.bounds
@@ -358,7 +358,7 @@ def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str,
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not CSV in UTF-8"
         raise loaded.error(
-            "published", "file", reason=f"{path} cannot be read: {reason}.", hint="It lies beside the study."
+            "published", "file", reason=f"{path} cannot be read: {reason}.", hint="It must be beside the study file."
         ) from None
     have = list(reader.fieldnames or ()) if rows else []
     for key, column in (("value", form.value), *form.columns.items()):

@@ -1,4 +1,4 @@
-"""Make plans: the first one, those that measuring changes, and the drafts of their epochs. Pure functions."""
+"""Make plans (the first one, and those that measuring changes) and draft their epochs. Pure functions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from bakeoff.spec import Placement, Study, Workload
 _NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` that keep connections
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
 _PADDING_MAX_BYTES = 4096  # one page, so that the stack can start at every aligned address in it
-_STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
+_STOP_S = 0.5  # time to stop the servers, until the first epoch has measured it
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def first_plan(study: Study, *, at_once: int, builds: int) -> Plan:
 def plan_after_pilot(
     first: Plan, study: Study, pilots: Mapping[str, CellPilot], *, begun_s: float, elapsed_s: float
 ) -> Plan:
-    """Plan with what the first epoch has found out before it measures."""
+    """Plan again with what the first epoch has found out before it measures."""
     rounds = first.turns - len(study.arms) + 1
     plan = plan_study(
         study,
@@ -201,7 +201,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
 
 
 def _placement(study: Study, workload: Workload, threads: int) -> Placement:
-    """Pair connections, unless they are too many, arms have few CPUs, or the script reconnects too fast for it."""
+    """Pair connections, unless there are too many, an arm's CPUs are limited, or the script reconnects."""
     given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
     reconnects = any(name == "reconnect" and str(value).lower() not in _NO_RECONNECT for name, value in given)
     few_cpus = any(arm.server.machine.cpus for arm in study.arms)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from bakeoff.plan.epochs import SliceLength
 
 EPOCHS_MIN = 6  # fewest epochs for a verdict at the target precision
-_SECONDS_MIN = 2.0  # of measuring a cell in an epoch: below it a write cell has no whole block
+_SECONDS_MIN = 2.0  # fewest seconds of a cell in an epoch; below it a write cell has no whole block
 _TURN_MIN_S = 4 * 0.055  # two blocks of the shortest slices with guards, two turns an arm in each
 WARM_MIN_S = 2.0  # shortest warm-up of one workload after a start
 _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12  # analysis and report count towards the budget
 _BUDGET_STEP_S = 5.0  # budgets are rounded up to this
-LONG_S = 20.0  # of a cell before anything is known about the noise; writes and open loop need it
+LONG_S = 20.0  # most seconds of a cell in an epoch; writes and open loops always need them
 # Seconds of a reading arm in an epoch. Shorter leaves much noise within the epoch; longer gains little, because
 # restarts differ more (docs/explanation/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
@@ -24,15 +24,15 @@ _EVENTS_AIM = 5_000  # of an arm in an epoch: 50 of them lie beyond the 99th per
 # four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values cost more
 # time in every epoch than they save in epochs.
 _EPOCH_SD = 0.75
-_BLOCKS_MANY = 20  # then one more or less is at most 5 % of a measuring
+_BLOCKS_MANY = 20  # with that many, one more or less is at most 5 % of the measuring
 
 _MS = 1_000_000
 READ_SLICE_NS = 100 * _MS
 _WRITE_SLICE_NS, _FROZEN_WRITE_SLICE_NS = 2_000 * _MS, 1_000 * _MS
 _OPEN_SLICE_NS = 1_000 * _MS
 _THROTTLED_SLICE_NS = 1_000 * _MS
-# The kernel lets what a tenth of a second is worth through at once, and then waits for the next tenth. A group that has
-# rested for less has saved up (docs/explanation/decisions/limited-storage.md).
+# The kernel lets a tenth of a second's worth through at once, and then waits for the next tenth. A group that has
+# rested for less than that has saved up credit (docs/explanation/decisions/limited-storage.md).
 THROTTLE_NS = 100 * _MS
 SLICE_MIN_NS = 5 * _MS
 
@@ -53,7 +53,7 @@ def report_seconds(cells: int) -> float:
 
 
 def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, cell_s: float) -> float:
-    """Return the smallest budget for a verdict: loading, report, the fewest epochs, each cell measured its least."""
+    """Return the smallest budget for a verdict: loading, report, and the fewest epochs with the least measuring."""
     needed_s = load_s + EPOCHS_MIN * (overhead_s + cells * cell_s)
     return math.ceil(needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
 
@@ -125,7 +125,7 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, least_s
 
 
 def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[SliceLength, int | None]:
-    """Lengthen slices so that whole blocks fill a measuring; None if there are so many that it does not matter."""
+    """Lengthen slices so that whole blocks fill the time; blocks are None if there are too many for it to matter."""
     slices_a_block = 2 * turns
     blocks = int(seconds * 1e9 / (slices_a_block * (slices.slice_ns + slices.guard_ns)) + 1e-6)
     if blocks >= _BLOCKS_MANY:
@@ -150,7 +150,7 @@ def guarded(slice_ns: int, *, throttled: bool = False) -> SliceLength:
 
 
 def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -> int:
-    """Return the longest slice with which so many blocks (each arm twice, with guards) fit; 5 ms or more."""
+    """Return the longest slice with which that many blocks (each arm twice, with guards) fit; at least 5 ms."""
     with_guard_ns = int(seconds * 1e9) // (blocks * 2 * max(turns, 1))
     return max(with_guard_ns - guard_ns(with_guard_ns), SLICE_MIN_NS)
 
@@ -179,7 +179,7 @@ def slice_bounds(
 
 
 def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float) -> float:
-    """Return the wall seconds until hosts of a cluster have measured so many epochs.
+    """Return the wall seconds until the hosts of a cluster have measured that many epochs.
 
     The first host loads the data and measures an epoch with the pilot; the others load meanwhile, and take part then.
     """
@@ -216,7 +216,7 @@ class EpochTime:
         return self.overhead_s + self.wall_per_planned * planned_s
 
     def share(self, planned_s: float, *, room_s: float, epochs: int, cells: int, turns: int) -> float:
-        """Return the part of its measuring that the next epoch gets, so that the fewest needed fit; 1 if they do."""
+        """Return the part of its planned measuring that the next epoch gets so that the fewest fit; 1 if they do."""
         missing = EPOCHS_MIN - epochs
         if missing <= 0 or planned_s <= 0 or self.epoch_s(planned_s) * missing <= room_s:
             return 1.0

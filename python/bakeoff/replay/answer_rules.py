@@ -15,12 +15,12 @@ from pydantic import ConfigDict
 from bakeoff.stats.model import Frozen
 
 DifferenceKind = Literal["errors", "rows", "order", "affected", "warnings", "columns"]
-ROWS_KINDS = ("rows", "order", "affected")  # kinds that mean: the contender returns or changes other rows
+ROWS_KINDS = ("rows", "order", "affected")  # the contender returns or changes other rows
 LOCK_ERRORS = frozenset({1205, 1213})
-"""Lock wait timeout and deadlock: luck of the moment, as the pass runs one statement at a time."""
+"""Lock wait timeout and deadlock: a matter of timing, so they are only listed."""
 
 DOUBLE_TOLERANCE, FLOAT_TOLERANCE = 1e-12, 1e-5
-KEPT_BYTES = 4 * 2**20  # most rows of a result that are kept; of a larger one only checksums are
+KEPT_BYTES = 4 * 2**20  # of rows kept per result; a larger result keeps only checksums
 KNOWN = tomllib.loads(files("bakeoff.replay").joinpath("known.toml").read_text("utf-8"))
 # Digest texts put names, and those of some functions, in backticks.
 _VOLATILE = re.compile(
@@ -117,7 +117,7 @@ def without_literals(message: str) -> str:
 
 
 def volatile_words(digest_text: str) -> tuple[str, ...]:
-    """Return the functions of time, chance and session in a digest, whose rows vary by themselves."""
+    """Return a digest's functions of time, chance and session, which make its rows vary between runs."""
     found = (re.sub(r"[`(). ]", "", match[0]).upper() for match in _VOLATILE.finditer(digest_text))
     return tuple(dict.fromkeys(found))
 
@@ -373,7 +373,7 @@ def _limit_explains(base: Reply, other: Reply, shape: Shape, longer: tuple[Reply
     return bool(free) and _same_multiset(inner[0], inner[1], base.columns)
 
 
-DOCUMENT = "answers.json"  # file of a run directory: by the path of a capture, what was found (`Answers`)
+DOCUMENT = "answers.json"  # file of a run directory: {path of the capture: Answers}
 
 
 class Compared(Frozen):

@@ -35,7 +35,7 @@ _EXPLAINED = 2  # executions per digest
 _PROGRESS_EVERY = 100  # statements
 READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
 SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
-# Text of the digests that a capture lumps together. They may have volatile functions.
+# Text of the one digest for all statements beyond a capture's limit. They may use volatile functions.
 _OTHERS = "(other statements)"
 
 

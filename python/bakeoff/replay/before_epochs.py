@@ -19,7 +19,7 @@ from bakeoff.spec import Workload
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import shortened
 
-BUDGET_SHARE = 0.1  # of the run's budget that the pass may take, at least `LIMIT_LEAST_S`
+BUDGET_SHARE = 0.1  # of the run's budget for the pass, but at least `LIMIT_LEAST_S`
 LIMIT_LEAST_S = 10.0
 
 
@@ -29,7 +29,7 @@ def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
     Raises SpecError if every statement fails on every server.
     """
     study = tools.study
-    captures: dict[str, Workload] = {}  # by path: one may be measured at several speeds, or with its writes and without
+    captures: dict[str, Workload] = {}  # by path: one may be measured at several speeds, or with and without its writes
     for each in study.workloads:
         if kind_of(each.script) is WORKLOAD and (each.writes or each.script not in captures):
             captures[each.script] = each
@@ -40,7 +40,7 @@ def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
     groups = rounds(names, at_once=tools.at_once, seed=study.seed, epoch=0)
     limit_s = max(LIMIT_LEAST_S, BUDGET_SHARE * study.budget_s) / len(groups) / len(captures)
     for together in groups:
-        for workload in captures.values():  # each on data as they were loaded
+        for workload in captures.values():  # each on freshly restored data
             with _started(tools, together) as servers:
                 answers_pass = AnswersPass(
                     servers,

@@ -84,7 +84,7 @@ def digest_times(
         for contender in contenders
         if (cell, contender) in measured
     ]
-    # Looking when somebody pressed Ctrl-C is allowed to the anytime-valid interval only.
+    # A run ended at any moment (Ctrl-C) may only use the anytime-valid interval.
     claims = iter(iv.family_claims([values for times, values in found if not times.note], anytime=ended.anytime_only))
     judged = []
     for times, values in found:

@@ -1,4 +1,4 @@
-"""Measure a replay: what is in its capture, and which of its statements a chunk has."""
+"""Measure a replay: what its capture contains, and how many statements a chunk has."""
 
 import math
 from array import array
@@ -35,7 +35,7 @@ class CaptureFacts:
         writes: number of statements that are not plain reads, by reason.
         at_once: the most connections that were inside a statement or transaction at the same time.
         mean_s: mean time of a statement in the log, if known.
-        starts_us: latest start so far at each statement with a known time [µs since 1970].
+        starts_us: running maximum of the known start times, one per statement [µs since 1970].
         reads_only: whether each of those is a read.
     """
 
@@ -52,7 +52,7 @@ class CaptureFacts:
         return self.starts_us[self.reads_only] if reads_only else self.starts_us
 
     def copies(self, threads: int) -> int:
-        """Return how often the engine replays each connection at once, if all are reads and none by the clock."""
+        """Return how many copies of each connection the engine replays at once: of reads only, and not by the clock."""
         return math.ceil(threads / self.connections)
 
 
@@ -124,7 +124,7 @@ class _Work:
         if not self._begins:
             return 1
         begins = np.array(self._begins)
-        # In the same microsecond one ends before another begins, and each lasts at least 1 µs.
+        # Within a microsecond, ends come before begins, and each interval lasts at least 1 µs.
         times = np.concatenate([begins, np.maximum(np.array(self._ends), begins + 1)])
         steps = np.repeat([1, -1], len(begins))
         # Merge overlaps within a connection: the log may have whole seconds, or nested statements.
@@ -139,7 +139,7 @@ class _Work:
 def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_per_s: float | None) -> int:
     """Return the statements per chunk: about a slice's worth; at most an eighth of a capture that writes.
 
-    The rate comes from the log unless `events_per_s` was measured; by the clock it always does.
+    `events_per_s` is the measured rate. Without it, and always by the clock, the rate comes from the log.
     """
     facts = capture_facts(cell.script)
     if events_per_s is None or cell.speed:
@@ -167,7 +167,7 @@ def _begun_in_time(moments_us: np.ndarray, mean_us: float, speed: float) -> int:
     return 1 + bisect_right(sizes, _CHUNK_MAX_S * 1e6 * speed, key=span_us)
 
 
-_SILENCE_MAX_S = 30.0  # by the clock
+_SILENCE_MAX_S = 30.0  # the longest that a replay by the clock may wait for the next statement
 
 
 class CaptureMeasuring(Measuring):

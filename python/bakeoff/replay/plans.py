@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from bakeoff.replay.answer_rules import KNOWN
 
 _NOTHING_READ = re.compile(r"impossible|no matching|const table|const row", re.IGNORECASE)
-# Not another plan: the engine instead of the server checks a condition on the same index.
+# Not another plan: the engine checks a condition on the same index instead of the server.
 _NOT_COMPARED = frozenset({"index condition"})
 
 Explained = Sequence[Mapping[str, Any]]  # rows of EXPLAIN by column in lower case

@@ -22,7 +22,7 @@ _SHORT = 72  # characters of a query in the table
 _LONG = 2000
 _LOSING, _SCREEN_SHORT = 3, 32  # queries in a terminal and their characters
 _P95 = 1  # place among QUANTILES
-_MOVES = 0.01  # share of the time: queries that fail on one side move the ratio by as much
+_MOVES = 0.01  # warn if queries that fail on one side only take this share of the time
 
 LEFT_OUT = REASONS | {"enough of its digest": "a plain read whose digest had been compared often enough"}
 """Why a statement's answers were not compared."""
@@ -63,7 +63,7 @@ class Query:
 
 
 class Replayed:
-    """Get it from a context with `context.once(Replayed)`."""
+    """What a replay found, computed once per report: `context.once(Replayed)`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -202,7 +202,7 @@ def _some(count: int, what: str) -> str:
 
 
 def different_work(context: Context) -> Iterator[Status]:
-    """Warn if queries that one arm refuses move a ratio, as refusing is faster than working."""
+    """Warn if a ratio includes queries that one arm refuses, because refusing is faster than working."""
     for place, queries in context.once(Replayed).by_place.items():
         failing = [q.times for q in queries if q.times and q.failing_arms == 1]
         shares = {

@@ -115,7 +115,7 @@ class Sessions:
         """Run a statement, and add the rows that it read to `rows[name]`."""
         idle, before = self._rows_read(event), self._rows_read(event)
         reply = self.run(event, sql)
-        # A reading adds to the counters, too.
+        # Reading the counters increments them, too.
         rows[name] += max(0, self._rows_read(event) - before - (before - idle))
         return reply
 

@@ -14,7 +14,7 @@ from bakeoff.results.epoch_data import wall_time
 from bakeoff.stats.model import Analysis, FlagKind, Stop
 from bakeoff.units import format_duration, percent_text
 
-_MOVED = 2.0  # times as long for a cache line
+_MOVED = 2.0  # slowest over fastest cache-line round trip from which the host has moved CPUs
 BUSY_SHARE = 0.10
 SECTIONS = (
     SectionSource(Place.ANSWER, studies.published_section, key_figures=studies.published_lines),

@@ -237,7 +237,7 @@ CONFIG: dict[str, Json] = {
 # Charts as files.
 
 VERDICTS = "verdicts"
-"""Name of the chart of all ratios with their intervals; the others are called as their panels are on the page."""
+"""Name of the chart of all ratios with their intervals; the others have the names of their panels."""
 
 _ROW_PX = 26
 _PNG_SCALE = 2.0

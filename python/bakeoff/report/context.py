@@ -1,4 +1,4 @@
-"""A run's documents and measurements, read once, and the seam through which sections are made from them."""
+"""A run's documents and measurements, read once, and the interface through which features add sections."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ def cpu_shares(slices: Frame) -> Frame:
 
 CONTROL_SLOT = 6
 DETAIL_CELLS = 12
-"""Cells that have charts over time and of percentiles; tables and the forest plot have all."""
+"""Most cells with charts over time and of percentiles; tables and the forest plot show all cells."""
 
 
 def read_analysis(run: RunDirectory) -> Analysis | None:
@@ -78,7 +78,7 @@ def without_common(*labels: str) -> tuple[str, ...]:
 
 
 def _without_shared(texts: tuple[str, ...]) -> list[str]:
-    """Drop the options that all texts have, and what all begin with, up to a `:` or `_`.
+    """Drop the options that all texts share, and their common beginning up to a `:` or `_`.
 
     Options, paths and URLs are not cut in the middle.
     """
@@ -126,7 +126,7 @@ class Context:
 
     @cached_property
     def short_labels(self) -> dict[str, str]:
-        """Arm -> what its label has that the other arms' labels lack (`8.0.15 · 0900_ai_ci`)."""
+        """Arm -> its label without what all labels share (`8.0.15 · 0900_ai_ci`)."""
         control = self.analysis.control
         names = [name for name in self.arms if name != control]
         shorts = dict(zip(names, without_common(*(self.labels[name] for name in names)), strict=True))
@@ -325,8 +325,8 @@ def _nothing(_: Context) -> tuple[()]:
 class SectionSource:
     """A section, and what belongs to it elsewhere in the report.
 
-    `findings` are sentences for the summary, before or after the verdicts' by `place`; `statuses` warnings above
-    everything else; `key_figures` lines for the terminal.
+    `findings`: sentences for the summary; `place` decides if they precede the verdicts'. `statuses`: warnings above
+    everything else. `key_figures`: lines for the terminal.
     """
 
     place: Place
@@ -349,7 +349,7 @@ class Question(Rule, Protocol):
         """Answer the question for a run."""
 
     def ending(self, study: Study) -> AbstractContextManager[Finish]:
-        """Wrap measuring and reporting, so that errors end as this kind of question wants."""
+        """Wrap measuring and reporting, to give errors this question's exit codes and files."""
 
 
 _NAMED = 3  # contenders that a question names

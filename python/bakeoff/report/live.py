@@ -190,7 +190,7 @@ class RichLive(_Labelled):
         self._live.stop()
 
     def _render(self) -> RenderableType:
-        """The table comes last: a low terminal cuts off its end."""
+        """The table comes last, because a short terminal cuts off the end."""
         with self._lock:
             parts: list[RenderableType] = [Text(self._title, style="bold")]
             for label, (done, total, unit) in list(self._progress.items())[-4:]:

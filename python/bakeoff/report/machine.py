@@ -196,8 +196,8 @@ def processors_section(context: Context) -> Section | None:
 
 # Limited storage: what was asked for, what servers read and wrote, and what the device did.
 
-REACHED = 0.9  # of a limit
-BUSY = 0.9  # of the time; a device that is busy all the time may be what limits
+REACHED = 0.9  # share of a limit from which it counts as reached
+BUSY = 0.9  # share of the time; a device that is always busy may be the bottleneck
 _RATES = {
     "read_iops": "reads",
     "write_iops": "writes",
@@ -221,7 +221,7 @@ class Used:
 
     @property
     def share(self) -> float:
-        """How much of the limit that was used most."""
+        """Used share of the limit that was used most."""
         return max(self.rate(_RATES[name]) / limit for name, limit in self.storage.limits.items())
 
     @property

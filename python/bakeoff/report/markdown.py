@@ -29,7 +29,7 @@ _SPECIAL = re.compile(r"([\\`*\[\]|])")
 
 
 def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
-    """Return the escaped text. With `pictures` it shows charts as SVG files whose names begin so."""
+    """Return the text. `pictures` is the prefix of the SVG files that it shows; None leaves charts out."""
     shown = {
         name: f"![{escaped(title)}]({quote(f'{pictures}{name}.svg')})"
         for name, title in (published_charts(view) if pictures is not None else {}).items()
@@ -120,7 +120,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _prose(text: str) -> str:
-    """Words between backticks stay code."""
+    """Escape a text, but keep words between backticks as code."""
     return escaped(text).replace("\\`", "`")
 
 

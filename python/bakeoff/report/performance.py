@@ -1,4 +1,4 @@
-"""Sections on how fast every arm was: throughput, stability, every epoch, latency."""
+"""Sections on how fast every arm was: throughput, stability, restarts, epochs, latency."""
 
 import math
 from collections.abc import Iterator
@@ -139,7 +139,7 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
     tps = slices["events"] * slices["connections"] / slices["busy_ns"] * 1e9
     times = bins.keys.with_columns(
         seconds=bins.mean(slices["start_ns"] + slices["length_ns"] // 2) / 1e9,
-        # A slice ends with its last window, but connections are busy, and events counted, a little less long.
+        # Connections are busy, and events counted, for slightly less than the whole slice.
         tps=bins.sum(slices["events"]) / bins.sum(slices["busy_ns"] / slices["connections"]) * 1e9,
         tps_low=bins.min(tps),
         tps_high=bins.max(tps),

@@ -47,7 +47,7 @@ def settings_section(context: Context) -> Section | None:
 
 
 def _declared_table(context: Context, *, files: bool = True) -> Table:
-    """What the study sets differently on some arm; with `files` also its cnf files, and what releases decide."""
+    """List what the study sets differently on some arm; `files` adds cnf files and what releases decide."""
     facts = {name: _facts(arm) for name, arm in context.arms.items()}
     for name, own in facts.items() if files else ():
         values = context.variables.get(name, {})
@@ -67,7 +67,7 @@ def _differing(context: Context, name: str, title: str, values: Mapping[str, Map
 
 
 def server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
-    """Return what the newest epoch noted of each arm's server, by kind."""
+    """Return the newest epoch's notes on each arm's server, by kind."""
     newest = context.run.newest("notes.json")
     notes = {each: context.run.server_json(each, "notes.json", dict[str, list[str]]) for each in set(newest.values())}
     return {arm: notes[newest[arm]][arm] for arm in context.arms if arm in newest}
@@ -86,7 +86,7 @@ def _notes_table(context: Context, name: str, kind: str, title: str) -> Table:
     )
 
 
-_LIST_MAX = 4  # arms; a list shows more of them less clearly than a table
+_LIST_MAX = 4  # arms; with more, a table is clearer than a list
 
 
 def arms_table(context: Context, arms: Sequence[ArmView]) -> Table | None:

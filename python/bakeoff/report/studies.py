@@ -215,7 +215,7 @@ def _scaling_table(
 
 
 def _core_fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
-    """Fit the law over `cpus` to arms that are alike but for them, by cell and first arm."""
+    """Fit the law over `cpus` to arms that differ in nothing else, by cell and first arm."""
     alike: dict[object, dict[int, str]] = {}
     for name in context.compared_arms:
         arm = context.arms[name]

@@ -97,7 +97,7 @@ def _lines(text: str, width: int, style: str = "", indent: str = "") -> list[Tex
 
 
 def _clipped(texts: Iterable[str], most: int, width: int, style: str = "") -> list[Text]:
-    """Wrap texts into at most `most` lines: texts that do not fit are counted, and a first that is too long is cut."""
+    """Wrap texts into at most `most` lines. Texts that do not fit are counted; a first one that is too long is cut."""
     wrapped = [_lines(text, width, style) for text in texts if text]
     lines: list[Text] = []
     for at, own in enumerate(wrapped):
@@ -116,7 +116,7 @@ def _clipped(texts: Iterable[str], most: int, width: int, style: str = "") -> li
 
 
 def _screen_table(view: ReportView, width: int, room: int) -> list[Text]:
-    """Return the table with all its rows, or if they are too many or too high, with the most important ones."""
+    """Return the table with all rows, or only the most important ones if they do not fit."""
     screen = view.screen
     if not screen.table:
         return []

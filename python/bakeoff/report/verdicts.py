@@ -46,7 +46,7 @@ _TWICE = math.log(2.0)
 _VAGUE = _TWICE / 2  # half-width beyond which a ratio says nothing: its ends differ by more than a factor of two
 _EDGE = 4.0  # per cent of the axis kept free on both sides
 _LABEL_APART = 11.0  # per cent of the axis between two labels
-_LADDER = 3  # thread counts that make one
+_LADDER = 3  # fewest thread counts for a chart of the ratio over threads
 _MARGIN_LEAST = 0.9  # per cent of the axis: 3 px on a phone
 
 
@@ -147,7 +147,7 @@ def _half_width(comparison: Comparison) -> float:
 
 
 def _sure_size(comparison: Comparison) -> tuple[float, float]:
-    """Sort key: least distance of the interval from 1, then the greatest one negated."""
+    """Sort key: the interval's least distance from 1, then its greatest distance, negated."""
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     if low is None or high is None:
         return 0.0, -math.inf
@@ -278,7 +278,7 @@ def comparisons_table(context: Context) -> tuple[Table | None, str, tuple[int, .
 
 
 def _places(context: Context) -> dict[str, tuple[_Of, _Of]]:
-    """What a comparison is called: heading -> its name alone, and its name beside the other comparisons'."""
+    """Heading -> two functions that name a comparison: on its own, and beside the others."""
     names, shorts = context.labels, context.short_labels
     return {
         "workload": (lambda each: each.workload, lambda each: each.workload),
@@ -478,7 +478,7 @@ def _spaced(ticks: Sequence[tuple[float, str]]) -> Iterator[tuple[float, str]]:
 
 
 def _axis_for(comparisons: Sequence[Comparison]) -> Axis:
-    """An axis that holds 1, every mean and every epoch. An interval may double its length and is cut beyond that."""
+    """An axis with 1, all means and all epochs. Intervals add at most its length on each side, then they are cut."""
     one_percent = math.log(1.01)
     core = [-one_percent, one_percent, *(comparison.estimate.mean for comparison in comparisons)]
     core += [point.value for comparison in comparisons for point in comparison.points]

@@ -184,7 +184,7 @@ class Code(Frozen):
 
 
 class Value(Frozen):
-    """A table's cell: a value, what it is compared with (`1.12×`) in small below it, and a link."""
+    """A table cell: a value, its comparison (`1.12×`) in small print below, and a link."""
 
     text: str
     sub: str = ""
@@ -196,7 +196,7 @@ def value_text(value: Value) -> str:
 
 
 class Row(Frozen):
-    """A table's row. Neighbours of equal `group` stand under one heading; `slot` gives the arm's colour."""
+    """A table row. Adjacent rows with the same `group` share a heading; `slot` is the arm's colour."""
 
     group: str
     values: tuple[Value, ...]
@@ -362,7 +362,7 @@ class Fold(Frozen):
 
 
 class Section(Frozen):
-    """A heading and what stands under it.
+    """A heading and its content.
 
     `nav` is its name in the page's contents, if listed there. `in_terminal`: short and important enough for a terminal.
     """
@@ -417,14 +417,14 @@ _ROWS_LARGEST = 10
 
 
 class Screen(Frozen):
-    """What a terminal shows at the end of a run and a page shows first, beside the question, warnings and footnotes.
+    """The end of a run on a terminal, and the top of a page, besides question, warnings and footnotes.
 
     Attributes:
-        charts: the picture of a ladder of threads, on the page only.
+        charts: ratios over the thread counts, on the page only.
         caption: what all rows of the table share.
-        ranks: rows of the table, the largest difference first; empty if they are in the order of importance.
+        ranks: row numbers, the largest difference first; empty if the rows are already in order of importance.
         why: the causes, in four lines of 80 columns; the section below has the rest.
-        figures: lines that the table does not have.
+        figures: findings that are not in the table.
         published: published ratios; a page has their table instead.
     """
 
@@ -439,7 +439,7 @@ class Screen(Frozen):
     effort: str = ""
 
     def shown(self, most: int = ROWS_MAX) -> list[int]:
-        """Return the rows to show: all, or of more than `most` the largest."""
+        """Return the numbers of the rows to show: all, or only the largest if there are more than `most`."""
         every = range(len(self.table.rows) if self.table else 0)
         return [*every] if len(every) <= most else [*(self.ranks or every)][: min(most, _ROWS_LARGEST)]
 

@@ -265,11 +265,7 @@ def wall_time(builds: Mapping[str, Mapping[str, Any]], outcomes: Sequence[Outcom
 def loading_seconds(builds: Iterable[Mapping[str, Any]]) -> float:
     """Return the seconds in which at least one load ran; small loads run two at a time."""
     total_s, ended_s = 0.0, 0.0
-    timed = [
-        (build["started_at"].timestamp(), build.get("seconds", 0.0))
-        for build in builds
-        if "started_at" in build
-    ]
+    timed = [(build["started_at"].timestamp(), build.get("seconds", 0.0)) for build in builds if "started_at" in build]
     for begun_s, seconds in sorted(timed):
         total_s += max(0.0, begun_s + seconds - max(begun_s, ended_s))
         ended_s = max(ended_s, begun_s + seconds)

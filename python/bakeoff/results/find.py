@@ -106,7 +106,7 @@ def _summary(path: Path) -> RunSummary:
 
 
 def _time_in_name(name: str) -> datetime | None:
-    """Return when a run began by its name, so that `runs prune` does not take a damaged run for an old one."""
+    """Return the start time in a run's name, so that `runs prune` does not take a damaged run for an old one."""
     found = re.search(r"-(\d{8}T\d{6}Z)-[0-9a-f]{4}$", name)
     try:
         return datetime.strptime(found[1], "%Y%m%dT%H%M%S%z") if found else None

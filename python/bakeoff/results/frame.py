@@ -202,7 +202,7 @@ def write_parquet(frame: Frame, schema: Schema) -> bytes:
         arro3.core.Table.from_pydict(columns),
         content,
         compression="snappy",  # zstd makes smaller files, which take longer to read
-        dictionary_enabled=False,  # of numbers it would make the file larger
+        dictionary_enabled=False,  # for numbers it would make the file larger
         column_dictionary_enabled=texts,
         skip_arrow_metadata=True,
     )

@@ -25,7 +25,7 @@ class FileSystem(Frozen):
 
 
 class Host(Frozen):
-    """A machine by /proc and /sys when the run began; None for a fact that cannot be read."""
+    """A machine as /proc and /sys describe it when a run begins; None for a fact that cannot be read."""
 
     system: str
     kernel: str
@@ -62,9 +62,9 @@ NETWORK = "network.json"  # in the run directory: a `Network`
 
 
 class Network(Frozen):
-    """The way between the host of the client and that of the servers, measured once before a run measures.
+    """The network between the client's host and the servers', measured once before the run.
 
-    `rtt_ns` is the median of small messages there and back, `bytes_per_s` from the servers to the client.
+    `rtt_ns` is the median round trip of small messages, `bytes_per_s` the bandwidth from the servers to the client.
     """
 
     client_address: str
@@ -138,7 +138,7 @@ def read_fact(path: str) -> str | None:
 
 
 def _cpu_model(cpu: Mapping[str, str]) -> str:
-    """Return the name; one that a hypervisor has cut down to the make (AMD EPYC) with its family and model."""
+    """Return the model name, with family and model number if a hypervisor has shortened it (AMD EPYC)."""
     name, numbers = cpu.get("model name", "unknown"), (cpu.get("cpu family"), cpu.get("model"))
     if all(numbers) and not re.search(r"\d", name):
         return f"{name} (family {numbers[0]}, model {numbers[1]})"
@@ -146,7 +146,7 @@ def _cpu_model(cpu: Mapping[str, str]) -> str:
 
 
 def _chosen(choices: str | None) -> str | None:
-    """`madvise` of `always [madvise] never`."""
+    """Return the word in brackets: `madvise` for `always [madvise] never`."""
     return choices.partition("[")[2].partition("]")[0] or choices if choices else None
 
 

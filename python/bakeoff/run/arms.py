@@ -86,7 +86,7 @@ def settings_of(arm: Arm, installation: Installation, study: Study, memory: Serv
 
 
 def download_reporter(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
-    """Make a callback for downloads: (what, bytes done, bytes in all or None). `stop` ends the download."""
+    """Make a callback for downloads: (what, bytes done, total bytes if known). `stop` ends the download."""
     last_stage = ""
 
     def report(what: str, done: int, total: int | None) -> None:
@@ -260,7 +260,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
 
 
 def _kept_pool(size: int, rounded: Callable[[float], int]) -> int:
-    """Round the size of a buffer pool to one that no version rounds."""
+    """Round a buffer pool's size to one that every version keeps as it is."""
     step = _CHUNK_BYTES * (_CHUNKS if size > _CHUNK_BYTES * _CHUNKS else 1)
     return rounded(size / step) * step
 

@@ -50,7 +50,7 @@ _ANSWER = "bakeoff:"  # a login script may print other lines
 
 @dataclass(frozen=True)
 class _Folder:
-    """Files that lie together in the other host's cache, under a name made of their content."""
+    """Files in one folder of the other host's cache, which is named by a hash of their content."""
 
     name: str
     files: tuple[Path, ...]
@@ -281,7 +281,7 @@ class _Echo:
 
 
 def _own_files(study: Study) -> dict[str, _Folder]:
-    """Workloads that are files, by path; with a Lua script the ones beside it, which it may require."""
+    """Return workloads that are files, by path. A Lua script comes with those beside it, which it may require."""
     found: dict[str, _Folder] = {}
     for name in dict.fromkeys(workload.script for workload in study.workloads):
         path = Path(name)

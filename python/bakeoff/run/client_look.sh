@@ -1,4 +1,4 @@
-# Answers what the host is, and which folders of its cache are complete. One statement a line, without an exclamation mark.
+# Describes the host and says which folders of its cache are complete. One statement per line, no exclamation marks.
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff/client"
 say() { echo "bakeoff:$*"; }
 say cache "$cache"

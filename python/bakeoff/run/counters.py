@@ -16,7 +16,7 @@ from bakeoff.servers import Instance
 _TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
 _PAGE_BYTES = sysconf("SC_PAGE_SIZE")
 
-_KEPT = ("io.", "faults.", "storage.")  # also those that did not move
+_KEPT = ("io.", "faults.", "storage.")  # kept even if they did not change
 _GROUPS: dict[str, str] = tomllib.loads(Path(__file__).with_name("thread_groups.toml").read_text("ascii"))
 
 
@@ -80,7 +80,7 @@ def all_events(slices: Sequence[SliceMessage]) -> int:
 
 
 def spent_between(before: Reading, after: Reading) -> dict[str, float]:
-    """Return what was spent between two readings, without the cost of reading or counters that did not move.
+    """Return what was spent between two readings, less the cost of reading. Leaves out counters that did not change.
 
     Counters of I/O and page faults stay, even at 0: without them the report says that this account may not read them.
     """
@@ -94,7 +94,7 @@ def spent_between(before: Reading, after: Reading) -> dict[str, float]:
 
 
 def sum_of(one: CellCounters, other: CellCounters) -> CellCounters:
-    """Add up two rounds of an epoch. Switches that one round does not know, since threads ended in it, are left out."""
+    """Add up two rounds of an epoch. Context switches are left out if a round lacks them because threads ended."""
     names = dict.fromkeys([*one["counters"], *other["counters"]])
     if not all(any(name.startswith("switches.") for name in each["counters"]) for each in (one, other)):
         names = dict.fromkeys(name for name in names if not name.startswith("switches."))
@@ -168,7 +168,7 @@ def _switches(before: Reading, after: Reading, created: float) -> dict[str, floa
 
 
 def _cpu_by_group(before: Reading, after: Reading, spent: Mapping[str, float]) -> dict[str, float]:
-    """Split CPU time by groups of threads; what no named group used went into connections."""
+    """Split CPU time by groups of threads; what no named group used counts as connections."""
     found: dict[str, float] = {}
     for task, thread in after.threads.items():
         group = next((name for name, pattern in _GROUPS.items() if re.match(pattern, thread.name)), "")

@@ -43,7 +43,7 @@ class _Column:
 
     @property
     def comparable(self) -> str | None:
-        """An expression that is the same however the column is stored; None if there is none."""
+        """An expression whose value does not depend on how the column is stored; None if there is none."""
         if self.kind in _TEXTS:
             return f"CONVERT({self.quoted} USING utf8mb4)"
         if self.kind in _BYTES:

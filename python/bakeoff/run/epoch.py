@@ -39,7 +39,7 @@ from bakeoff.stats.differences import changes, changes_text
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.units import format_duration
 
-_WARM_LIMIT = 4  # times the study's warm-up, while the arms move apart
+_WARM_LIMIT = 4  # longest warm-up, in multiples of the study's, while the arms still drift apart
 _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
 # Stopping a server takes a millisecond or two.
 _WARM_WRITE_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
@@ -142,8 +142,8 @@ class Epoch:
     def warm(self, cells: Sequence[Cell], *, for_pilot: bool = False) -> None:
         """Run each cell's workload at its highest concurrency for the study's warm-up.
 
-        If all only read, the warm-up ends when the arms no longer move apart. `for_pilot`: the pilot comes next, and
-        only the last workload's slices may be a warm-up curve, because the first one measured is warm already.
+        If all only read, it ends once the arms stop drifting apart. With `for_pilot` its slices go to `warmed`, and
+        count as the warm-up curve of the workload measured first if the pilot ended with it: it is warm already.
         """
         hottest: dict[int, Cell] = {}
         for cell in cells:

@@ -34,7 +34,7 @@ _TORN_PAGES = ("OFF", "0", "DETECT_ONLY")
 
 
 class CannotGoOnError(Exception):
-    """A kept load cannot be used, and why: the load starts over."""
+    """A kept load cannot be used, so the load starts over. The message says why."""
 
 
 class Loaded(BaseModel, frozen=True):
@@ -120,7 +120,7 @@ class KeptLoads(AbstractContextManager["KeptLoads"]):
             delete_kept(self.run)
 
     def keeps(self, error: object) -> bool:
-        """Whether loads are kept after this error: they did not cause it, and they have cost something."""
+        """Whether to keep the loads after this error: they did not cause it, and took long enough to be worth it."""
         records = [_read(path) for path in _folder(self.run).glob(f"*/{_RECORD}")]
         worth = sum(record.seconds for record in records if record) >= _WORTH_KEEPING_S
         return worth and isinstance(error, (KeyboardInterrupt, EngineError, ServerError))

@@ -31,7 +31,7 @@ _ROCKSDB_LIMIT_S = 120.0
 _SHUTDOWN_LIMIT_S = 240.0
 _MERGED_BYTES_A_S = 20e6  # on a slow disk; a clean shutdown first merges changes of secondary indexes
 _LOADER_THREADS_MAX = 8
-# Loads so small, one build of every setup together, that two at once pay off.
+# If one build of every setup together is no larger than this, two loads run at once.
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
 # Error numbers for an unknown character set or collation, or two that do not match.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
@@ -78,7 +78,7 @@ class Loader:
             spent_s = time.monotonic() - begin
             if build and spent_s * (build + 1) / build > limit_s:
                 self.listener.note(
-                    f"loading is slow here ({spent_s:.0f} s): {build} of {self.study.builds} builds, to keep the budget"
+                    f"loading is slow here ({spent_s:.0f} s): only {build} of {self.study.builds} builds fit the budget"
                 )
                 return snapshots
             builds = range(build, build + step)

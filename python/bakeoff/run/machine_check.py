@@ -38,7 +38,7 @@ from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution, resolution
 from bakeoff.units import format_bytes, ratio_text
 
-TEST_RUN_S = 60.0  # wall seconds of the test run that forecasts, about
+TEST_RUN_S = 60.0  # wall time of the test run for the forecast, roughly
 PROOF_S = 120.0  # wall seconds of each duel of a proof, at most
 PROOF_SLOWDOWN_PERCENT = 5.0
 
@@ -48,7 +48,7 @@ _STEAL_SHARE = 0.01
 _FREE_DISK_BYTES = 10 * 10**9
 _FREE_MEMORY_BYTES = 2 * 10**9
 _ANOTHER_CACHE = "Set XDG_CACHE_HOME to a folder that you may write to."
-_ROOMY_CPUS = 8  # below this the client takes a fair share of the machine
+_ROOMY_CPUS = 8  # with fewer, the client takes a noticeable share of the machine
 # Amazon's T family, Azure's B series, Google's shared-core machines.
 _BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
 _THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
@@ -132,7 +132,7 @@ def _processor() -> Iterator[Finding]:
         yield _finding("frequency", Severity.NOTE, f"governor {governor}")
     hot = sum(int(read_fact(str(path)) or 0) for path in Path("/sys/devices/system/cpu").glob(_THERMAL))
     if hot:
-        found = f"the processor has slowed itself down {hot} times since start, being too hot"
+        found = f"the processor has throttled itself {hot} times since boot because of heat"
         yield _finding("heat", Severity.WARNING, found)
     throttled = times_throttled(control_groups("cpu"))
     if throttled or limited:
@@ -218,7 +218,7 @@ def _programs() -> Iterator[Finding]:
         yield _finding("engine", Severity.PROBLEM, error.message, error.hint)
     else:
         yield _finding("engine", Severity.OK, str(engine_path()))
-        time = f"{cache_line_ns} ns" if cache_line_ns else "a time that is not known (one CPU, or busy ones)"
+        time = f"{cache_line_ns} ns" if cache_line_ns else "an unknown time (only one CPU, or the CPUs are busy)"
         far = Severity.NOTE if (cache_line_ns or 0) > FAR_NS else Severity.OK
         yield _finding("CPU distance", far, f"two CPUs pass a cache line to each other and back in {time}")
 

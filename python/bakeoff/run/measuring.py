@@ -108,7 +108,7 @@ class Measuring:
         return declared_by(script)
 
     def resolved(self, study: Study, workload: Workload) -> Workload:
-        """Return the workload with `writes` set, if looking at it tells."""
+        """Return the workload with `writes` set, if its file tells."""
         return workload
 
     def check(self, study: Study, workload: Workload) -> None:
@@ -172,7 +172,7 @@ def declares(script: str, kind: str, name: str) -> bool:
 
 
 def takes(script: str) -> Callable[[str], bool]:
-    """Whether a script may be given an option: it declares it, or none at all, like sysbench 0.5's scripts."""
+    """Return whether a script takes an option: one it declares, or any if it declares none (sysbench 0.5)."""
     declared = measuring_of(script).declared(script)
     names = {option["name"] for option in declared["options"]} if declared else set()
     return lambda name: not names or name in names
@@ -358,7 +358,7 @@ def _check_table_options(workload: Workload, described: Message, arm: Arm, engin
         "column_charset": data.column_charset,
         "column_collation": data.column_collation,
     }
-    if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # the server makes no such tables
+    if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # not the server's default engine
         wanted["mysql_storage_engine"] = f"engine {engine}"
     for option, value in () if data.source else wanted.items():
         if value and option not in names and (names or option.startswith("column_")):

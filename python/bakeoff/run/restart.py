@@ -39,9 +39,9 @@ def start_cold(server: Instance) -> "TimedStart":
 
 
 def while_busy(measure: Callable[[], object], limit_s: float, stop: threading.Event) -> None:
-    """Measure, again and again while connections cannot be paired because the server is busy (it loads its pool).
+    """Measure. Try again while connections cannot be paired because the server is busy loading its buffer pool.
 
-    A server that stays busy beyond the limit has no time.
+    If it stays busy past the limit, nothing is measured.
     """
     end_s = time.monotonic() + limit_s
     while time.monotonic() < end_s and not stop.is_set():
@@ -58,7 +58,7 @@ class TimedStart:
     def __init__(self, begin_s: float, start_s: float) -> None:
         self._begin_s = begin_s
         self._start_s = start_s
-        self._load_s = math.inf  # the engine's own zero, by this process's clock
+        self._load_s = math.inf  # this process's clock when the engine's was zero
         self._warm_ns: int | None = None
 
     def see(self, message: SliceMessage) -> None:
@@ -73,7 +73,7 @@ class TimedStart:
         return ask
 
     def record(self, cell: str, warm_per_s: float, limit_s: float) -> dict[str, Any]:
-        """Return `restart.json`; `seconds` from the start of the process are null if it was not warm in time."""
+        """Return `restart.json`. `seconds` count from the start of the process; null if it was not warm in time."""
         seconds = None if self._warm_ns is None else self._load_s - self._begin_s + self._warm_ns / 1e9
         return {
             "cell": cell,

@@ -40,7 +40,7 @@ _SETUPS_FILE, _SOURCES_FILE = "setups.json", "sources.json"
 @dataclass(frozen=True)
 class Before:
     plan: Plan | None  # None if it is new, or was killed before there was one
-    used_s: float  # wall seconds of the budget that went into it
+    used_s: float  # wall seconds of the budget already spent
 
 
 def read_before(run: RunDirectory) -> Before:
@@ -198,6 +198,6 @@ def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
 
 
 def stop_reason(stop: Stop, run: RunDirectory) -> Stop:
-    """Return how measuring ended, for the choice of the interval: BUDGET of an extended run is EXTENDED."""
+    """Return how measuring ended, which decides the kind of interval. In an extended run BUDGET becomes EXTENDED."""
     extended = run.read_json(_EXTENDED_FILE) is not None
     return Stop.EXTENDED if stop is Stop.BUDGET and extended else stop

@@ -35,7 +35,7 @@ LOADING_SHARE = 0.5  # stop loading more builds once loading has used this share
 
 
 class AfterVerdict(Protocol):
-    """What is done once the verdicts are written, such as explaining them; `load` is called if anything is measured.
+    """Runs once the verdicts are written, for example to explain them. It calls `load` if it measures anything.
 
     `only`: the run is finished and nothing else is measured; `command` does only this.
     """
@@ -73,7 +73,7 @@ def run_study(
     )
     access = client.access if client else THIS_MACHINE
     with ServerPool(work_root(), access=access) as pool, Engine(stop=stop, on_log=listener.note) as engine:
-        # Also those that MYSQL_PWD and ~/.my.cnf gave.
+        # Includes those from MYSQL_PWD and ~/.my.cnf.
         secrets = [*passwords.values(), *(each.remote.account().password for each in setups if each.remote)]
         if resume:
             run = RunDirectory(resume.path, redactor=Redactor(secrets, study))
@@ -92,7 +92,7 @@ def run_study(
                 keep_memory(run, share)
                 if client:
                     client.keep_network(run)
-                loads.enter_context(kept)  # it may delete them, unless the run was refused
+                loads.enter_context(kept)  # not before: it may delete loads, and a refused run keeps its own
                 begin_notes(study, listener)
                 begin = time.monotonic()
                 limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE

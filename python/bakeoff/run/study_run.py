@@ -40,7 +40,7 @@ _DECIDE_S = 1.0
 
 
 class Hosts(Protocol):
-    """Where epochs are measured: one at a time a host."""
+    """Where epochs are measured, one at a time per host."""
 
     def free(self) -> int: ...  # how many epochs could begin now
     def busy(self) -> bool: ...  # whether there is anything to wait for

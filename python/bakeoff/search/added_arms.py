@@ -20,7 +20,7 @@ from bakeoff.spec import Study
 
 @dataclass(frozen=True)
 class Joining:
-    """What arms that join a study are prepared and loaded with."""
+    """Prepares and loads the arms that join a study."""
 
     memory: ServerMemory
     loader: Loader  # its engine is closed

@@ -1,6 +1,6 @@
 """Find the settings in which two arms of a run differ, and make the study that searches them.
 
-What other binaries change besides their defaults is one more setting, `server`, which only the contender itself has.
+Everything else that other binaries change is one more setting, `server`, which only the contender itself has.
 """
 
 import re

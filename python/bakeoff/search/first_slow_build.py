@@ -5,7 +5,7 @@ k have mean 0, those from k on one unknown mean, all one unknown variance. With 
 
     p(k | values) ~ n_k^(-1/2) RSS_k^(-(n - 1)/2)
 
-n_k: values of builds from k on; RSS_k: squares of the values before k, and of those from k on about their mean.
+n_k: number of values from build k on; RSS_k: squares of the values before k, plus squares about the mean from k on.
 Source: R. M. Karp, R. Kleinberg, Noisy binary search and its applications, SODA 2007.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.99
-EPOCHS_FIRST = 3  # epochs of the last build, by which the size of the regression and the noise are first known
+EPOCHS_FIRST = 3  # epochs of the last build that first show the size of the regression and the noise
 Values = Mapping[int, Sequence[float]]  # build -> its epochs' log ratios over build 0
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.97  # probability of the named options at which measuring ends
-GUILTY_EXPECTED = 2.0  # options that are expected to matter before anything is measured, however many there are
+GUILTY_EXPECTED = 2.0  # options expected to matter before anything is measured, however many differ
 SMALL_SHARE = 0.1  # share of the whole difference below which effects are not looked for
 GUILTY_MAX = 8  # most options of one set
 

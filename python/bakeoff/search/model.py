@@ -1,4 +1,4 @@
-"""What a search asks: which build is the first slow one, or which settings matter."""
+"""The question of a search: which build is the first slow one, or which settings matter."""
 
 from collections.abc import Callable
 from typing import ClassVar

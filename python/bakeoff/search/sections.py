@@ -14,7 +14,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import percent_text, shortened
 
-_LIKELY = 0.95  # of the builds or options that are listed while nothing is decided
+_LIKELY = 0.95  # total probability of the builds that are named while nothing is decided
 _ROWS_LEAST = 0.001  # probability from which a build that was not measured has a row
 _LISTED = 6
 

@@ -134,7 +134,7 @@ class Source(Frozen):
 
 
 class Entry(Frozen):
-    """A server that can be had by name: from its vendor, then from `source`; from `source` alone if it is `own`."""
+    """A server known by name: fetched from its vendor, else from `source`; from `source` alone if it is `own`."""
 
     name: str
     flavour: Literal["mysql", "mariadb", "percona"]
@@ -220,7 +220,7 @@ class Catalog(Frozen):
         return self.vendors.get(flavour, NO_VENDOR)
 
     def known(self, flavour: str, more: Iterable[str] = ()) -> list[Entry]:
-        """Return every server of a flavour that can be had for this processor, and `more` releases, oldest first."""
+        """Return every server of a flavour that is offered for this processor, and `more` releases, oldest first."""
         arch = this_architecture()
         vendor = self.vendor_of(flavour)
         found = {
@@ -249,8 +249,8 @@ class Catalog(Frozen):
     ) -> Entry:
         """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix, `lts` or `latest`.
 
-        `more` holds releases besides the listed ones. In the newest matching series: the newest that `is_here`, else
-        the newest. If the vendor does not answer, the newest of at most 100 MB that a registry has comes first.
+        `more` adds releases to the listed ones. Within the newest matching series, the newest that `is_here` wins, else
+        the newest. If the vendor does not answer, the newest of at most 100 MB in a registry is preferred.
         """
         if spec.origin is not Origin.CATALOG:
             raise SpecError(f"server {spec}: only FLAVOUR:VERSION is looked up in the catalogue.")

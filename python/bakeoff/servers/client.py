@@ -29,7 +29,7 @@ _NO_ANSWER = (2002, 2003, 2013)
 _UNKNOWN_VARIABLE, _SYNTAX_ERROR = 1193, 1064
 _SEVERAL_STATEMENTS = b"\0\0"  # MYSQL_OPTION_MULTI_STATEMENTS_ON
 
-# Session variables that change answers. Versions that know the limits read them in the comments.
+# Session variables that change answers. The version comments hide the limits from servers without them.
 _OWN_SETTINGS = (
     "SET SESSION sql_mode = '', time_zone = '+00:00', sql_quote_show_create = 1, sql_safe_updates = 0, "
     "sql_select_limit = 18446744073709551615, sql_big_selects = 1 "
@@ -65,7 +65,7 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # PyMyS
     def raw_rows(
         self, sql: str, arguments: tuple[Any, ...] = (), at_once: int = 1000
     ) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
-        """Yield batches of rows as they arrive, in bytes. Unless all are taken, the connection is unusable."""
+        """Yield batches of rows as they arrive, in bytes. If not all are read, the connection becomes unusable."""
         kept = self.decoders, self.use_unicode
         self.use_bytes()
         try:
@@ -103,7 +103,7 @@ ROOT = Account("root")
 
 @dataclass(frozen=True)
 class Access:
-    """Where our servers listen besides their sockets, and the hosts that may connect from there."""
+    """The address where our servers listen besides their sockets, and the hosts that may connect to it."""
 
     address: str = "127.0.0.1"
     # Which one matches depends on whether the server resolves names.
@@ -133,7 +133,7 @@ class Server(ABC):
 
     @abstractmethod
     def account(self, transport: str = "socket", *, encrypted: bool = False) -> Account:
-        """Return the account for a transport; if it has to be made and is `encrypted`, it requires TLS."""
+        """Return the account for a transport. If it is created with `encrypted`, it requires TLS."""
 
     @abstractmethod
     def data_bytes(self, database: str) -> int:

@@ -56,7 +56,7 @@ class Asked:
             self.notes.append(f"{line.place}: {line.name} became {name}")
         if stem(name) == "plugin_load":  # replaces what was collected
             self.options.pop("plugin_load_add", None)
-        self.options[name] = joined(self.options.pop(name, None), name, value)  # its last place counts: skip_log_bin
+        self.options[name] = joined(self.options.pop(name, None), name, value)  # goes last, since the last one counts
         self.places[name] = line.place
 
 
@@ -71,7 +71,7 @@ def server_groups(family: str, version: Version) -> frozenset[str]:
 
 
 def read_cnf(file: Path, target: Target, asked: Asked | None = None) -> Asked:
-    """Add a server's options in a cnf file to `asked`, without passwords and those that bakeoff sets itself."""
+    """Add a server's options from a cnf file to `asked`, except passwords and options that bakeoff sets itself."""
     asked = asked or Asked()
     text = read_cnf_text(file)
     asked.notes += text.notes

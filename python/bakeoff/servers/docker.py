@@ -23,7 +23,7 @@ from bakeoff.servers.paths import cache_root, locked, make_open_folder, remove_u
 from bakeoff.servers.process import Launch, last_line, run_as_us, server_identity
 
 _ENGINES = ("docker", "podman")
-# Longest time of the engine's commands; others are queries.
+# Time limits of the engine's commands; _LIMIT_S is for all others.
 _LIMITS_S = {"pull": math.inf, "run": 600.0, "create": 600.0, "cp": 600.0}
 _LIMIT_S = 60.0
 _SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/mysql/share", "/usr/share/percona-server")
@@ -45,7 +45,7 @@ def prepare(
     *,
     feeds: bool = False,
 ) -> Launch:
-    """Return the launch of one server process. `folders` are all that it uses; `feeds`: it reads standard input."""
+    """Return how to launch one server process. `folders` are all that it uses; with `feeds` it reads standard input."""
     identity = server_identity()
     argv = (*installation.argv, "--no-defaults", *installation.base_options, *options)
     if not installation.container_image:

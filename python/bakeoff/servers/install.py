@@ -135,7 +135,7 @@ def find_entry(spec: ServerSpec) -> Entry:
 
 
 def known_servers() -> list[Entry]:
-    """Return every server that can be had by name, and those that are here without being listed."""
+    """Return every server known by name, and the installed ones that are not listed."""
     catalog, here = Catalog.load(), [name.partition("-") for name in installed()]
     flavours = dict.fromkeys([*catalog.vendors, *(entry.flavour for entry in catalog.entries)])
     return [

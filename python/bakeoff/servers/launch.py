@@ -1,8 +1,8 @@
 """Becomes a server process: drops privileges, asks to end with bakeoff, execs. `process.spawn` runs it as a program.
 
 `python -I -S launch.py DESCRIPTOR` reads JSON {parent, uid, gid, cpus, groups, huge_pages, argv, env} from the
-descriptor, because the environment may hold a password and everyone can see arguments. It imports only built-in
-modules, to start in milliseconds. The order matters: only root may join a group, and the kernel clears
+descriptor, because the environment may hold a password and everyone can see arguments. It imports only a few
+standard modules, to start in milliseconds. The order matters: only root may join a group, and the kernel clears
 PR_SET_PDEATHSIG when the user changes.
 """
 

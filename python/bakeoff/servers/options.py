@@ -102,7 +102,7 @@ def translate(
     places: Mapping[str, str] = MappingProxyType({}),
     problems: Sequence[SpecError] = (),
 ) -> Translation:
-    """Translate options for the target, or raise SpecError for all that it would not start with."""
+    """Translate options for the target, or raise one SpecError for all that would keep it from starting."""
     done = Translation(wrong=[*problems])
     rest: dict[str, str] = {}
     for name, value in asked.items():

@@ -102,7 +102,7 @@ _shared: dict[Path, int] = {}  # lock files that this process shares, with their
 
 @contextmanager
 def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold a lock of this cache until the process dies at the latest. `on_wait` may raise to end the wait."""
+    """Hold a lock of this cache; the kernel releases it if the process dies. `on_wait` may raise to end the wait."""
     descriptor = _open(_lock_file(name))
     try:
         while not _try_lock(descriptor):
@@ -184,7 +184,7 @@ def _others_may_enter(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that made a folder, from owner.json, its servers, and the run that may need the folder later."""
+    """From owner.json: the process that made a folder, its servers, and the run that may need the folder later."""
 
     boot: str
     process: ProcessId
@@ -214,8 +214,8 @@ class Owner:
 def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> None:
     """Remove the folders of dead bakeoffs below `roots`, and kill their servers.
 
-    The owner's shared lock decides too: an owner in another container, or on another machine with the same cache, only
-    seems dead. A folder kept for a run stays for `kept_s` while the run's directory exists.
+    A folder also stays while its lock is shared: an owner in another container, or on another machine with this cache,
+    only seems dead. A folder kept for a run stays for `kept_s` while the run's directory exists.
     """
     with locked("stale-cleanup"):
         for root in roots:

@@ -100,8 +100,8 @@ class ServerPool:
     ) -> Instance:
         """Make a server, not started, with a fresh data directory or a copy of a snapshot.
 
-        `home`, in a folder of `keep`, holds its files; data that is there is used as it is. `machine` is what it gets
-        of this machine; `prepare` comes before.
+        `home`, inside a folder made by `keep`, holds its files; existing data is used as it is. `machine` is its share
+        of this machine; call `prepare` first.
         """
         with self._lock:
             self._instances = [each for each in self._instances if not each.removed]
@@ -129,7 +129,7 @@ class ServerPool:
             else:
                 clone_template(installation, settings.init_options, instance.datadir, self._progress)
             (instance.datadir / "auto.cnf").unlink(missing_ok=True)  # copies must not share the server's UUID
-            if machine.grouped:  # else it would find pages in the cache that count as bakeoff's
+            if machine.grouped:  # else it would use cached pages that are charged to bakeoff
                 evict(instance.datadir)
         except BaseException:
             instance.remove()
@@ -137,7 +137,7 @@ class ServerPool:
         return instance
 
     def prepare(self, machines: Iterable[Machine]) -> None:
-        """Change settings of the whole machine, before the first server that needs them; the end restores them."""
+        """Change settings of the whole machine before the first server needs them; closing the pool restores them."""
         self._huge_pages = raise_machine((each.thp for each in machines), self._undo)
 
     def _folder_on(self, data_dir: str) -> Path:
@@ -169,7 +169,7 @@ class ServerPool:
         return Snapshot(label, path, paths.bytes_on_disk(path))
 
     def keep(self, key: str, run: Path) -> Path:
-        """Make a folder for servers that outlives the pool while the run may go on. `key`: 8 hexadecimal digits."""
+        """Make a folder for servers that outlives the pool, for a run that may be resumed. `key` has 8 hex digits."""
         folder = self._root / f"load-{key}"
         paths.share(folder.name)
         if not folder.exists():

@@ -225,7 +225,7 @@ def last_line(text: str) -> str:
 
 
 def advice(log: str, folder: Path) -> str:
-    """Return what to do about a server's log by log_advice.toml, or nothing."""
+    """Return the advice of log_advice.toml on a server's log, or an empty string."""
     forbidden = [*_ADVICE][-1]
     log = f"{_denials()}{log}" if re.search(forbidden, log) else log
     for complaint, hint in _ADVICE.items():

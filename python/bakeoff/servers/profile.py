@@ -43,7 +43,7 @@ _ROCKSDB = "rocksdb"
 _POOL = "innodb_buffer_pool_size"
 _REDO_FILES = "innodb_log_files_in_group"
 _OWN_CACHE = {"myisam": "key_buffer_size", _ROCKSDB: "rocksdb_block_cache_size"}  # instead of InnoDB's pool
-_SMALL_POOL_BYTES = 64 * 2**20  # of InnoDB if another engine has the memory
+_SMALL_POOL_BYTES = 64 * 2**20  # InnoDB's pool if another engine gets the memory
 _SPIN_OPTION = "innodb_log_spin_cpu_abs_lwm"
 OF_THE_MACHINE = frozenset({_SPIN_OPTION})
 """Options whose values depend on the machine's processors."""
@@ -63,7 +63,7 @@ class ServerMemory:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to start one server. `init_options` matter when the data directory is initialised and key the template."""
+    """How to start one server. `init_options` apply to initialisation, and are hashed into its template name."""
 
     options: Mapping[str, str]
     init_options: Mapping[str, str] = field(default_factory=dict)
@@ -254,7 +254,7 @@ def _check_connections(target: Target, options: Mapping[str, str], connections: 
 
 def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
     taken = {stem(name) for name in user if not is_limit(name)}
-    if "character_set_server" in taken:  # our collation may belong to another
+    if "character_set_server" in taken:  # our collation may belong to another charset
         taken.add("collation_server")
     return {name: value for name, value in base.items() if stem(name) not in taken} | dict(user)
 
@@ -291,7 +291,7 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
 def ignored_by(server: Server, asked: Mapping[str, str]) -> list[str]:
     """Return a line for each instrument, consumer or plugin option that a running server ignored.
 
-    These set no variable. Of the instruments only the pattern is checked: it must match one that exists.
+    No variable shows these. For an instrument, only the pattern is checked: it must match an existing one.
     """
     found = []
     for name, text in asked.items():

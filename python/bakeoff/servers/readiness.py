@@ -19,7 +19,7 @@ _COLD_SHARE = 0.001  # of the pages in memory that the last pass may still read
 _PASSES = 6
 _SCANS_AT_ONCE = 4
 _POLL_S = 0.1
-_APART = r"\w*(text|blob)|json|var(char|binary)\(\d{3,}\)|geometry"  # types whose values may be on other pages
+_APART = r"\w*(text|blob)|json|var(char|binary)\(\d{3,}\)|geometry"  # types whose values may be stored off-page
 _FAST_FLUSH = (  # in this order, so that none contradicts the one before
     ("innodb_io_capacity_max", "20000"),
     ("innodb_io_capacity", "20000"),
@@ -151,7 +151,7 @@ def tables_of(server: Server, database: str) -> list[str]:
 def full_scans(server: Server, database: str, table: str) -> list[str]:
     """Return a statement for each usable index that reads all of it.
 
-    The clustered index is read with every column that may be on other pages, a secondary one with its own columns.
+    The clustered index is read with every column that may be stored off-page, a secondary one with its own columns.
     """
     where = f"{quoted(database)}.{quoted(table)}"
     types = {str(row[0]): str(row[1]).lower() for row in server.query(f"SHOW COLUMNS FROM {where}")}
@@ -173,7 +173,7 @@ def full_scans(server: Server, database: str, table: str) -> list[str]:
 
 
 def _scan(where: str, columns: Sequence[str], index: str | None) -> str:
-    """Count and sum over the columns, which neither a counter nor the ends of the index can answer."""
+    """Count and sum over the columns, so that a row counter or the ends of the index cannot answer the query."""
     sums = ", ".join(f"SUM(LENGTH({quoted(column)}))" for column in columns)
     return f"SELECT COUNT(*), {sums} FROM {where}" + (f" FORCE INDEX ({quoted(index)})" if index else "")
 

@@ -66,7 +66,7 @@ def parse_range(text: str | None) -> VersionRange:
 
 @dataclass(frozen=True)
 class Release:
-    """A release, or one file of it and where that is. A checksum's kind follows from its length."""
+    """A release, or one of its files with its addresses. A checksum's length tells its kind."""
 
     flavour: str
     version: str

@@ -30,7 +30,7 @@ class CnfLine:
 
 @dataclass
 class CnfText:
-    """Options in the order in which mysqld reads them. It refuses the file for `problems`, and ignores `notes`."""
+    """Options in the order mysqld reads them; `problems` for which it refuses the file; `notes` on what it ignores."""
 
     lines: list[CnfLine] = field(default_factory=list)
     problems: list[SpecError] = field(default_factory=list)
@@ -78,7 +78,7 @@ def _include(found: CnfText, folder: Path, line: str, place: str, level: int) ->
     elif not named:
         found.problems.append(SpecError(f"{place}: !{keyword} names no file.", hint="Write the path after it."))
     elif level == _LEVELS_MAX:
-        raise SpecError(f"{place}: more than {_LEVELS_MAX} files include one another.", hint="Look for a circle.")
+        raise SpecError(f"{place}: more than {_LEVELS_MAX} files include one another.", hint="Look for a cycle.")
     else:
         try:
             path, files = folder / expanded(Path(named)), []
@@ -90,7 +90,7 @@ def _include(found: CnfText, folder: Path, line: str, place: str, level: int) ->
                 files = sorted(each for each in path.iterdir() if each.name.endswith(".cnf") and each.is_file())
             except OSError as problem:
                 wrong = f"{place}: !includedir {named} cannot be followed: {problem.strerror}."
-                found.problems.append(SpecError(wrong, hint="Make the folder, or remove the line."))
+                found.problems.append(SpecError(wrong, hint="Create the folder, or remove the line."))
         elif path.is_file():
             files = [path]
         else:

@@ -20,7 +20,7 @@ _BYTES_IN_SERVER = 1.3
 SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
 TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
 """Types in information_schema.tables that hold rows; the second is MariaDB's. As a tuple they are valid SQL."""
-# Endings of mydumper's file names, after those of database and table, in loading order.
+# Endings of mydumper's file names, after the names of database and table, in loading order.
 _MYDUMPER_STAGES = (
     r"-schema-create\.sql",
     r"-schema(-sequence)?\.sql",
@@ -42,7 +42,7 @@ DumpFile = dict[str, Any]
 
 @dataclass(frozen=True)
 class Dump:
-    """Files of a dump in stages; those of a stage are loaded in parallel. `databases` are known from file names."""
+    """The files of a dump by stage; those of one stage load in parallel. `databases` come from file names."""
 
     stages: tuple[tuple[DumpFile, ...], ...]
     databases: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def _directory(path: Path) -> Dump:
     if any(re.search(rf"-schema\.sql{_COMPRESSED}$", name) for name in names):
         return _mydumper_dump(path, names)
     why = "the directory is not a dump of mydumper or MySQL Shell."
-    hint = "mydumper's has files NAME-schema.sql, MySQL Shell's a file @.json; mysqldump writes a file."
+    hint = "mydumper writes NAME-schema.sql files, MySQL Shell writes @.json, and mysqldump a single file."
     raise _wrong(path, why, hint)
 
 
@@ -121,18 +121,18 @@ def _mydumper_dump(path: Path, names: list[str]) -> Dump:
         if re.search(rf"\.dat{_COMPRESSED}$", name):
             why = f"{name} holds rows for LOAD DATA."
             raise _wrong(path, why, "Let mydumper write INSERTs: leave --load-data and --csv out.")
-        # Files of rows last, because their pattern fits every name.
+        # Try the pattern of row files last, because it matches every name.
         for stage, pattern in sorted(enumerate(_MYDUMPER_STAGES), key=lambda each: each[0] == _ROWS_STAGE):
             if found := re.fullmatch(rf"(?P<database>[^.]+?)(\.(?P<table>.+?))?{pattern}{_COMPRESSED}", name):
                 database = found["database"]
                 if re.fullmatch(r"mydumper_\d+", database):
                     database = renamed.get(database) or renamed.setdefault(database, _own_name(path, names, database))
-                # A schema without a table is a database's own; its file names it.
+                # The file that creates a database names it itself.
                 create = stage == 0
-                # Every file of rows has a table's name.
+                # A file of rows always has a table in its name.
                 if database not in SYSTEM_SCHEMAS and (stage != _ROWS_STAGE or found["table"]):
                     file = {"path": str(path / name), "database": "" if create else database}
-                    # In routines mydumper puts a space behind the other semicolons that end a line.
+                    # mydumper puts a space after semicolons that end a line inside a routine.
                     stages[stage].append(file | ({} if stage == _ROWS_STAGE else {"delimiter": ";\n"}))
                 break
     databases = dict.fromkeys(file["database"] for stage in stages for file in stage if file["database"])
@@ -140,12 +140,12 @@ def _mydumper_dump(path: Path, names: list[str]) -> Dump:
 
 
 def _own_name(path: Path, names: list[str], database: str) -> str:
-    """Find the database behind the files `mydumper_N…`, whose name cannot be a file's."""
+    """Return the real name of a database that mydumper calls `mydumper_N` because no file could have its name."""
     create = next((each for each in names if re.fullmatch(rf"{database}-schema-create\.sql{_COMPRESSED}", each)), None)
     found = _CREATE_DATABASE.search(head_of(str(path / create)).decode(errors="replace")) if create else None
     if not found:
         why = f"{database} stands for a database whose name is not in {database}-schema-create.sql."
-        raise _wrong(path, why, "mydumper writes that file unless it is told --no-schemas.")
+        raise _wrong(path, why, "mydumper writes that file unless --no-schemas is given.")
     return found[2].replace(found[1] * 2, found[1])
 
 
@@ -185,7 +185,7 @@ def _shell_dump(path: Path, names: list[str]) -> Dump:
 
 
 def _shell_chunks(path: Path, names: list[str], base: str, about: dict[str, Any]) -> list[str]:
-    """List files of rows of a table or a partition: BASE.EXTENSION, or BASE@0.EXTENSION to BASE@@N.EXTENSION."""
+    """List the row files of a table or partition: BASE.EXTENSION, or BASE@0.EXTENSION to BASE@@N.EXTENSION."""
     end = "." + about.get("extension", "tsv.zst")
     if not about.get("chunking", False):
         found, wanted = [name for name in names if name == base + end], 1
@@ -240,7 +240,7 @@ def is_utf16(head: bytes) -> bool:
 
 
 def used_databases(sql: str) -> tuple[str, ...]:
-    """Return the databases that some SQL uses; like in the mysql client, a line end also ends a USE."""
+    """Return the databases that SQL text switches to; as in the mysql client, a line end also ends a USE."""
     use = r"^\ufeff?USE[^\S\n]+(?:`((?:[^`]|``)+)`|([\w$]+?))[^\S\n]*(?:;|\$\$|//|$)"
     found = re.findall(use, sql, re.MULTILINE | re.IGNORECASE)
     names = (quoted.replace("``", "`") or plain for quoted, plain in found)

@@ -61,7 +61,7 @@ def client_charset(charset: str) -> str:
 
 
 def spoken_charset(connection: Connection) -> str | None:
-    """Return the character set that a connection is given; None for that of the texts."""
+    """Return the character set that a connection asks for; None to use that of the texts."""
     charset, collation = connection.charset, connection.collation
     if charset and collation and not of_charset(collation, charset):
         raise SpecError(
@@ -109,7 +109,7 @@ _WORDS: dict[str, tuple[str, ...]] = {**CONNECTION_WORDS, **_DATA["words"], "con
 _LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes in the 65,535 bytes of a row
 _COLLATIONS = ("collation", "table_collation", "column_collation")
 _SAID_BY_DUMPS: list[str] = _DATA["dumps"]["say"]
-# How the value of a script's option is read.
+# Parsers for script options; other values stay text.
 _READ: dict[str, Callable[[str], OptionValue]] = {
     "rows": parse_rows, "compressibility": float, "text_length": int, "column_length": int, "content": str.lower,
     "column_type": str.lower,
@@ -139,7 +139,7 @@ def _field_of(name: str) -> KeyPath:
 
 
 def settings_behind(field: KeyPath) -> tuple[str, ...]:
-    """Return the settings that can give a field of an arm (a path inside `Arm`) its value."""
+    """Return the settings that can set a field of an arm (a path inside `Arm`)."""
     found = [name for name, target in _FIELDS.items() if target == field]
     for kind, path in _OPEN.items():
         if field[:2] == path:
@@ -216,7 +216,7 @@ def check_level(name: str, level: str) -> None:
 
 
 def check_source_url(url: str) -> None:
-    """Check that the URL of a running server whose data is taken has no password and names a database."""
+    """Check the URL of a running server to copy data from: it names a database and has no password."""
     server = parse_server(url)
     if url_password(url) is not None:
         raise SpecError(_NO_PASSWORD, hint=_PASSWORD_HINT)
@@ -226,7 +226,7 @@ def check_source_url(url: str) -> None:
 
 @dataclass
 class ArmParts:
-    """Server, data and connection of an arm while its settings are applied. `folder` is that of the server's @FILEs."""
+    """An arm's server, data and connection while settings are applied. @FILEs are relative to `folder`."""
 
     folder: Path = Path()
     data_bytes: int | None = None

@@ -18,7 +18,7 @@ from bakeoff.units import parse_duration_s, parse_precision, parse_rows
 
 LOADS_MAX = 1_000
 RATE_MAX = 1e9
-"""Events per second: one a nanosecond."""
+"""Events per second: one per nanosecond."""
 SEED_MAX = 2**63 - 1
 TABLES_MAX = 1_000
 THREADS_MAX = 10_000
@@ -26,7 +26,7 @@ DATABASE_PATTERN = r"^[A-Za-z0-9_$-]{1,64}$"
 
 
 IN_FILE = "in a file"
-"""Pydantic's context when a study file is read: mistakes are collected with their places."""
+"""Pydantic context for reading a study file: mistakes are collected, each with its place in the file."""
 
 
 @dataclass(frozen=True)

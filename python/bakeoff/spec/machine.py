@@ -1,4 +1,4 @@
-"""What a server is given of the machine: storage, place of its data, memory, CPUs, huge pages.
+"""A server's share of the machine: storage, data directory, memory, CPUs, huge pages.
 
 Written in a server's name (`mysql:8.0,storage=gp3,memory=2G`) or as settings of a study.
 """
@@ -39,7 +39,7 @@ class Storage:
 
     @property
     def limits(self) -> dict[str, int]:
-        """The limits of rates, by name."""
+        """The rate limits by name, without the latency."""
         return {name: value for name, value in vars(self).items() if value is not None and name != "latency_ms"}
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Machine:
-    """What one server is given; empty for what is left as it is."""
+    """One server's share of the machine; empty or None for what is left as it is."""
 
     storage: Storage = Storage()
     data_dir: str = ""
@@ -69,7 +69,7 @@ class Machine:
 
     @property
     def grouped(self) -> bool:
-        """Whether it takes a control group."""
+        """Whether it needs a control group."""
         return bool(self.storage.limits) or self.memory_bytes is not None
 
 
@@ -100,7 +100,7 @@ def machine_of(pairs: Iterable[tuple[str, str]]) -> Machine:
 
 
 def check_machine(name: str, value: str) -> None:
-    """Check one setting; SpecError says what it may be."""
+    """Check one setting; the SpecError says what is allowed."""
     match name:
         case "storage" if "=" not in value:
             if value not in (*PRESETS, UNLIMITED):

@@ -1,7 +1,7 @@
 """Parse the name of a server, as in `mysql:8.0.15,innodb_flush_method=fsync`.
 
 Forms: `FLAVOUR[:VERSION]`, `path:DIR`, `tarball:FILE`, `docker:IMAGE`, `mysql://user@host:3306/?socket=`; then any
-number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`, and what it gets of the machine (`,memory=2G`).
+number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`, and machine settings (`,memory=2G`).
 """
 
 import os
@@ -41,7 +41,7 @@ class ServerSpec(Frozen):
         options: mysqld options in the order typed; names have underscores and no leading dashes.
         cnf_files: my.cnf files that are read before `options`; absolute, or with a leading `~`.
         cnf_options: names of the options in all groups of these files.
-        limits: what it gets of the machine (`bakeoff.spec.machine`).
+        limits: its share of the machine (`bakeoff.spec.machine`).
     """
 
     origin: Origin
@@ -98,7 +98,7 @@ UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _OPTIONS = tomllib.loads(files("bakeoff.spec").joinpath("settings.toml").read_text("utf-8"))["options"]
 REPEATED: frozenset[str] = frozenset(_OPTIONS["repeated"])
-"""Options that may be given several times with one value each; bakeoff joins the values with line ends."""
+"""Options that may be given several times with one value each; bakeoff joins the values with newlines."""
 _COLLECTED: dict[str, str] = dict.fromkeys(REPEATED, "\n") | _OPTIONS["collected"]
 _VERSION = r"lts|latest|[0-9][0-9A-Za-z.+-]*"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -207,7 +207,7 @@ def is_limit(name: str) -> bool:
 
 
 def _cnf_options(files: list[str]) -> tuple[str, ...]:
-    """Return the names of the options in cnf files. One that cannot be read is an error later, when a server starts."""
+    """Return the names of the options in cnf files. An unreadable file is reported later, when a server starts."""
     names: set[str] = set()
     for name in files:
         with suppress(SpecError, OSError, ValueError):
@@ -238,7 +238,7 @@ def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
 
 
 def running_at(server: ServerSpec, *, with_database: bool) -> tuple[str | int, ...]:
-    """Identify a running server by where it listens, however its URL is written, and perhaps by its database."""
+    """Identify a running server by where it listens, however its URL is written; optionally also by its database."""
     host, port, socket, _ = url_parts(server.location)
     host = "127.0.0.1" if host in ("localhost", "::1") else host
     place: tuple[str | int, ...] = (os.path.realpath(socket),) if socket else (host, port)

@@ -225,16 +225,16 @@ class Workload(WorkloadFields):
 
 
 class Question(Frozen):
-    """What a study asks. Each feature adds a record (`question.py`), whose kind is the feature's name.
+    """What a study asks. A feature can add a record (`question.py`); its kind is the feature's name.
 
     `reference` is the log ratio that a comparison is measured against.
     """
 
     decisive: ClassVar[bool] = False
-    """Whether measuring of a comparison ends once `reference` is excluded, however wide its interval is."""
+    """Whether to stop measuring a comparison once `reference` is excluded, however wide its interval is."""
 
     adds_arms: ClassVar[bool] = False
-    """Whether arms join while it is measured; the first two start it."""
+    """Whether arms join during the run, which starts with the first two."""
 
     noun: ClassVar[str] = "duel"
 
@@ -295,14 +295,14 @@ class Study(Sizes, Conditions):
     def _consistent(self) -> "Study":
         names = [arm.name for arm in self.arms]
         if len(names) < 2 or len(set(names)) < len(names):
-            raise SpecError("study: it takes at least two arms with different names.")
+            raise SpecError("study: at least two arms with different names are required.")
         design = self.design
         if design and any(len(design.levels.get(name, ())) != len(design.factors) for name in names):
             raise SpecError("study: its design needs a level of every factor for every arm.")
         self._check_sources()
         self._check_limits()
         if not self.workloads:
-            raise SpecError("study: it takes at least one workload.")
+            raise SpecError("study: at least one workload is required.")
         return self
 
     def with_arms(self, arms: Iterable[Arm]) -> Self:
@@ -356,7 +356,7 @@ class Study(Sizes, Conditions):
                 field=("arms", remote.name, "data", "source"),
             )
         if with_source and len(with_source) < len(self.arms):
-            raise SpecError("data: some arms have a dump and others none.", hint="Name one for every arm.")
+            raise SpecError("data: some arms have a dump and others do not.", hint="Name one for every arm.")
 
 
 def control_of(arm: Arm) -> Arm:

@@ -24,7 +24,7 @@ from bakeoff.spec.server_name import UNWRITABLE
 from bakeoff.spec.study import OptionValue, WorkloadFields
 
 _CHARACTERS_MAX = 100_000
-_VALUES_MAX = 5_000  # with every alias written out
+_VALUES_MAX = 5_000  # with aliases expanded
 _CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WORDS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -202,7 +202,7 @@ class LoadedStudy:
         if len(set(servers)) < len(servers):
             raise SpecError("study: a server was named twice.", hint="Name each once.")
         settings = {name: value for name, value in self.form.settings.items() if name != "server"}
-        for factor, levels in self.levels.items():  # a factor that a scale has left one level
+        for factor, levels in self.levels.items():  # a factor that its scale reduced to one level
             settings |= next(iter(levels.values())) if factor != "server" else {}
         nothing: dict[str, object] = {"factors": {}, "baseline": {}, "where": [], "published": None}
         form = self.form.model_copy(update=nothing | {"servers": list(servers), "settings": settings})
@@ -223,7 +223,7 @@ INSTALLED = "installed"
 """Stands in `servers` for every installed server that is not named."""
 
 Installed = Callable[[Sequence[str]], Sequence[str]]
-"""Given the servers that are named, returns the installed ones that none of them stands for."""
+"""Given the servers that are named, returns the installed ones that they do not cover."""
 
 
 def read_study(path: Path, *, scale: str = "", installed: Installed = lambda named: ()) -> LoadedStudy:
@@ -368,7 +368,7 @@ def _check_baseline(loaded: LoadedStudy) -> None:
 
 
 def _refer(known: Mapping[str, Collection[str]], lines: Lines, place: KeyPath, wanted: Sequence[str]) -> None:
-    """Check that a place, which ends with the name of a factor, names one that is known, and its levels."""
+    """Check that the factor a place ends with is known, and so are the levels wanted of it."""
     factor = str(place[-1])
     if factor not in known:
         hint = f"This study has {', '.join(known)}." if known else "Write factors: {NAME: [LEVEL, LEVEL]}."
@@ -430,7 +430,7 @@ def _path(location: tuple[int | str, ...]) -> KeyPath:
 
 
 def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
-    """Read one YAML document as plain data with lines.
+    """Read one YAML document as plain data with line numbers.
 
     A plain `true`, `null` or whole number is read as such; everything else is text as it is written, such as 8.10.
     """

@@ -185,7 +185,7 @@ def _cells(analysis: Analysis) -> tuple[str, ...]:
 
 
 NO_DIFFERENCE = math.log(1.03)
-"""Published log ratios below this count as 'no difference': a single run of each arm resolves no less."""
+"""Published log ratios below this count as 'no difference': a single run of each arm cannot resolve less."""
 
 _SIZE_AGREES = 0.1  # log ratio: sizes that differ by less agree, as published ratios have no interval
 
@@ -251,7 +251,7 @@ def judge_claim(claim: PublishedClaim, measured: Estimate | None, precision: flo
         return nearest, Agreement.CANNOT_TELL
     if low < measured.interval.low and measured.interval.high < high:
         return nearest, Agreement.AGREES
-    near = NO_DIFFERENCE if nearest == 0 or abs(middle) < NO_DIFFERENCE else 0.0  # equal, where more was claimed
+    near = NO_DIFFERENCE if nearest == 0 or abs(middle) < NO_DIFFERENCE else 0.0  # equal, but more was claimed
     outside = measured.interval.high < low + near or measured.interval.low > high - near
     return nearest, Agreement.DIFFERS if outside else Agreement.CANNOT_TELL
 

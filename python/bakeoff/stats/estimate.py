@@ -17,7 +17,7 @@ from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.frame import Column, Frame, quotients
 
 _TRIM = 0.2  # share of half blocks left out on each side of the secondary estimate
-_EVENTS_FLOOR = 0.5  # events a slice with none is given in the secondary estimate, so that its logarithm exists
+_EVENTS_FLOOR = 0.5  # events assumed for a slice with none in the secondary estimate, so that its logarithm exists
 _BATCHES = 8  # autocorrelated blocks are averaged in that many batches
 _AUTOCORRELATION_MAX = 0.1
 _KEYS = ["cell", "block", "arm"]
@@ -210,7 +210,7 @@ def _contrasts(slices: Frame, baseline: str) -> dict[tuple[str, str], tuple[Colu
 
 
 def _carry_over(slices: Frame) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
-    """Mean log rate after a slice of the same arm minus after another's, without a linear drift; and `switched`."""
+    """Return the mean log rate after the same arm minus after another, without linear drift; and `switched`."""
     slices = slices.sort("cell", "start_ns")
     by, log_rate = slices.by("cell", "arm"), slices["log_rate"] - _level_of_same_work(slices)
     time_ns = slices["start_ns"] - by.mean(slices["start_ns"])[by.ids]
@@ -223,7 +223,7 @@ def _carry_over(slices: Frame) -> tuple[dict[tuple[str, str], float], dict[tuple
 
 
 def _level_of_same_work(slices: Frame) -> NDArray[np.float64]:
-    """Mean log rate of a slice's chunk of a replay, which every arm runs in the same turn; else 0."""
+    """Return the mean log rate of the replay chunk that all arms run in the same turn; 0 unless it is a replay."""
     turn = slices.by("cell", "block", "arm").rank(slices["start_ns"])
     chunks = slices.with_columns(turn=turn).by("cell", "block", "turn")
     equal = (chunks.max(slices["events"]) == chunks.min(slices["events"]))[chunks.ids]

@@ -18,7 +18,7 @@ _TAIL = iv.ALPHA_T / 2
 
 @dataclass(frozen=True)
 class _Blocks:
-    """The epochs of several hosts; `within` is the pooled variance within hosts, with `freedom` degrees."""
+    """The epochs of several hosts; `within` is the pooled variance within hosts, with `freedom` degrees of freedom."""
 
     means: list[float]
     counts: list[int]
@@ -70,7 +70,7 @@ def by_host(values: Sequence[float], hosts: Sequence[str]) -> dict[str, list[flo
 
 
 def _blocks(values: Sequence[float], hosts: Sequence[str]) -> _Blocks | None:
-    """None for one host or a value that is not finite: the plain mean is then enough."""
+    """Return None for one host, or if a value is not finite; the plain mean is enough then."""
     if not hosts or all(host == hosts[0] for host in hosts) or not all(map(math.isfinite, values)):
         return None
     means, counts, squares = [], [], []

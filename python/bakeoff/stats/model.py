@@ -23,7 +23,7 @@ class Stop(StrEnum):
     DECISIVE = "decisive"  # the anytime-valid interval excludes the reference of a gate
     BUDGET = "budget"  # time ran out first
     ABORTED = "aborted"  # the user ended it
-    EXTENDED = "extended"  # time ran out, after the budget had been raised with results in sight
+    EXTENDED = "extended"  # time ran out in a run that was continued with results in sight
     ANSWERED = "answered"  # the question was answered before every comparison was settled
     RUNNING = "running"
 
@@ -139,15 +139,15 @@ class Comparison(Frozen):
     stop: Stop
     verdict: Verdict
     trimmed: Estimate  # without rare stalls and bursts (20% trimmed means of half blocks)
-    disagree: bool  # the two estimates exclude each other: stalls or bursts differ between the arms
-    p_value: float | None  # two-sided; None below n_min
+    disagree: bool  # the interval of one estimate excludes the other: stalls or bursts differ between the arms
+    p_value: float | None  # two-sided; None below n_min, or if `stop.anytime_only`
     p_adjusted: float | None  # after Holm over the family
     sd_restart: float | None  # part of the spread of one epoch's value that only more restarts average out
     sd_within: float | None  # the part that longer epochs average out
     carry_over: CarryOver
     flags: tuple[Flag, ...]
     obstacle: Obstacle | None = None
-    more_epochs: int | None  # that the target precision would still take; None if unknown
+    more_epochs: int | None  # until the target precision; None if unknown
     more_s: float | None
 
 

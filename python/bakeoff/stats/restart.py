@@ -1,4 +1,4 @@
-"""How long a restart hurts: the time from a server's start with empty caches to 90 % of its throughput before.
+"""How long a restart hurts: the time from a start with empty caches until 90 % of the earlier throughput.
 
 One value per arm and epoch; a comparison is the mean log ratio of the times of the same epochs, with its t interval.
 """
@@ -12,16 +12,16 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate
 
 WARM_SHARE = 0.9
-WINDOW_NS = 1_000_000_000  # throughput is that of a window, which one lucky slice cannot pass
+WINDOW_NS = 1_000_000_000  # throughput is judged over this window, so that one lucky slice is not enough
 
 
 @dataclass(frozen=True)
 class ArmRestarts:
-    """One arm's restarts. `seconds` are by epoch; those that were not warm within their limit are only `late`."""
+    """One arm's restarts. `seconds` is by epoch; `late` counts those that were not warm within their limit."""
 
     arm: str
     seconds: Mapping[int, float]
-    start_s: float  # mean until the first answer, which is a part of it
+    start_s: float  # mean time to the first answer, which is part of `seconds`
     late: int
     ratio: Estimate | None  # to the baseline, in natural-log units; None for the baseline
 
@@ -32,7 +32,7 @@ class ArmRestarts:
 
 
 def warm_at_ns(slices: Sequence[Mapping[str, Any]], warm_per_s: float) -> int | None:
-    """Return when the first window began that reached the share of the warm throughput; None if none did."""
+    """Return the start of the first window that reached `WARM_SHARE` of the warm throughput; None if none did."""
     first, events, length_ns = 0, 0, 0
     for last in slices:
         events, length_ns = events + int(last["events"]), length_ns + int(last["length_ns"])

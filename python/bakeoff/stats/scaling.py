@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Band:
-    """A value with its interval over epochs; no ends with too few epochs or several hosts."""
+    """A value with its interval over epochs; the ends are None with too few epochs or several hosts."""
 
     value: float
     low: float | None = None

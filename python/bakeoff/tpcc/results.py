@@ -19,7 +19,7 @@ from bakeoff.stats.interval import Moments, throughput_interval
 from bakeoff.stats.model import Frozen
 
 _QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
-_NOISE_SD = 3.0  # a share is not judged when it misses its limit by fewer of its standard deviations
+_NOISE_SD = 3.0  # a share that misses its limit by fewer standard deviations is not judged
 
 
 # The standard's limits: 90th percentile in seconds (5.2.5.3), least share of all transactions (5.2.3).
@@ -168,7 +168,7 @@ def _type_summary(name: str, measured: _Measured) -> TypeSummary:
 
 
 def _judge_share(count: int, of: int, *, least: float, most: float, nominal: float) -> Judgement:
-    """Judge a share. TOO_FEW if chance explains how far it lies outside, for a true value of `nominal`."""
+    """Judge a share. TOO_FEW if chance could put it that far outside when its true value is `nominal`."""
     if of == 0:
         return Judgement.TOO_FEW
     share = count / of
@@ -188,7 +188,7 @@ class ServerCounts(Frozen):
 
 
 def missing_on_server(histograms: Iterable[Mapping[str, Any]], before: ServerCounts, after: ServerCounts) -> str:
-    """Say that the server has counted less than the engine; empty if not. Guards and ends of slices make it more."""
+    """Say that the server counted less than the engine; empty if not. Guards and ends of slices add to its count."""
     counts = _counts(histograms)
     rollbacks = counts["new_order.rollback"]
     orders = counts["new_order"] - rollbacks

@@ -24,7 +24,7 @@ class TpccKind(WorkloadKind):
         return sizes["tables"] * sizes["warehouses"] * _BYTES_PER_WAREHOUSE
 
     def small_options(self, script: str) -> OptionPairs:
-        return (("scale", 2),) if script == BUNDLED else ()  # of others the option is unknown
+        return (("scale", 2),) if script == BUNDLED else ()  # other scripts may not have the option
 
 
 WORKLOAD = TpccKind()

@@ -1,8 +1,8 @@
 -- Multi-row INSERTs of 512 KiB: each thread fills its own table. An event adds one row to the client's buffer, so tps are
 -- rows per second, and latencies mean little: most events send nothing.
 --
--- --mysql_storage_engine and --create_table_options are those of the oltp_* workloads. No option is declared: a script
--- that declares some takes no others, and sysbench's takes all.
+-- --mysql_storage_engine and --create_table_options are those of the oltp_* workloads. No option is declared, because a
+-- script that declares some accepts no others, and sysbench's accepts all.
 
 local function table_name(thread)
   return "sbtest" .. (thread + 1)
@@ -32,13 +32,13 @@ end
 
 function thread_init()
   con = sysbench.sql.driver():connect()
-  -- A run may have more threads than `prepare` had. Asked first: who may only insert is not refused.
+  -- A run may have more threads than `prepare` had. Look first: an account that may only insert cannot create.
   local there = con:query_row(string.format([[
 SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '%s']], table_name(sysbench.tid)))
   if not there then
     create_table(con, sysbench.tid)
   end
-  -- Goes on where an earlier run ended.
+  -- Continue where an earlier run ended.
   last_id = tonumber((con:query_row("SELECT MAX(id) FROM " .. table_name(sysbench.tid)))) or 0
   con:bulk_insert_init("INSERT INTO " .. table_name(sysbench.tid) .. " VALUES")
 end

@@ -39,15 +39,15 @@ sysbench.cmdline.options = {
   pgsql_variant = { "Accepted for sysbench's sake; of no effect on MySQL", "" },
 }
 
--- Rows of one piece: about a megabyte. Statements are of the size that is best for the servers measured, a transaction of some
--- pieces has several (docs/reference/loading.md).
+-- A piece is about a megabyte of rows. Statements have the size that was best on the measured servers; a transaction of
+-- a few pieces has several (docs/reference/loading.md).
 local ROWS_PER_PIECE = 5000
 local PIECES_PER_TRANSACTION = 4
 local LARGEST_STATEMENT_BYTES = 256 * 1024
 
 local CHAR, INT = sysbench.sql.type.CHAR, sysbench.sql.type.INT
 
--- The functions of this file that a script may replace, and that loading rows in parallel does without.
+-- Functions of this file that a script may replace; loading in parallel bypasses them.
 local own_create_table, own_get_c_value, own_get_pad_value
 
 -- Texts --------------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ local function is_default_text()
   return opt.content == "digits" and opt.compressibility < 0 and opt.text_length == #C_TEMPLATE
 end
 
--- Where texts come from; false: sysbench's templates.
+-- The source of texts, or false for sysbench's templates.
 local function texts_for(con)
   if texts == nil then
     local opt = sysbench.opt
@@ -112,7 +112,7 @@ local function create_index(con, table_num)
   con:query(string.format("CREATE INDEX k_%d ON sbtest%d(k)", table_num, table_num))
 end
 
--- Longest statement that the server takes, and no longer than is good for it.
+-- Length of statements: at most what the server accepts, and no more than is best.
 local function statement_bytes(con)
   local packet = tonumber((con:query_row("SELECT @@max_allowed_packet"))) or 1024 * 1024
   return math.min(packet - 1024, LARGEST_STATEMENT_BYTES)
@@ -127,7 +127,7 @@ local function has_own_texts()
   return get_c_value ~= own_get_c_value or get_pad_value ~= own_get_pad_value
 end
 
--- Rows of some neighbouring pieces of a table, in statements as long as may be; pieces are numbered from 0.
+-- Inserts a range of pieces of a table, in statements as long as allowed; pieces are numbered from 0.
 local function load_pieces(con, table_num, first_piece, last_piece)
   local size = sysbench.opt.table_size
   if first_piece == 0 then
@@ -138,7 +138,7 @@ local function load_pieces(con, table_num, first_piece, last_piece)
   for piece = first_piece, last_piece do
     if (piece - first_piece) % PIECES_PER_TRANSACTION == 0 then
       con:bulk_insert_done()
-      con:query("BEGIN") -- and so the end of the transaction before
+      con:query("BEGIN") -- which also ends the previous transaction
     end
     local first = piece * ROWS_PER_PIECE + 1
     local last = math.min(first + ROWS_PER_PIECE - 1, size)
@@ -157,8 +157,8 @@ local function load_pieces(con, table_num, first_piece, last_piece)
   con:query("COMMIT")
 end
 
--- Digits are the same bytes in every character set but the wide ones. Called binary, they are stored without a look at each character:
--- a quarter of the server's work (docs/reference/loading.md). For a connection that loads and does nothing else.
+-- Digits are the same bytes in all but the wide character sets. Sent as binary, they are stored unchecked, which saves
+-- a quarter of the server's work (docs/reference/loading.md). Only for a connection that does nothing but load.
 local function send_rows_as_bytes(con)
   if not is_default_text() then
     return
@@ -170,7 +170,7 @@ local function send_rows_as_bytes(con)
   end
 end
 
--- First and last of this thread's share of 0 .. count-1, a run of neighbours; none when the last is before the first.
+-- First and last of this thread's contiguous share of 0 .. count-1; empty if the last is before the first.
 local function run_of_this_thread(count)
   local threads = math.max(sysbench.opt.threads, 1)
   return math.floor(count * sysbench.tid / threads), math.floor(count * (sysbench.tid + 1) / threads) - 1
@@ -184,7 +184,7 @@ local function share(count, work)
   end
 end
 
--- This thread's share of all rows of all tables.
+-- Loads this thread's share of all rows of all tables.
 local function load_share(con)
   local pieces = pieces_of_a_table()
   local at, last = run_of_this_thread(sysbench.opt.tables * pieces)
@@ -197,8 +197,8 @@ local function load_share(con)
 end
 
 -- The threads share tables and rows evenly, also within one table. Each loads its ranges in primary key order:
--- with pieces dealt in turn, neighbouring ranges split each other's pages, and the tables came out a seventh larger (8.0.15).
--- Indexes come after the rows. A script that replaces create_table or the texts has each table made as in sysbench: by one call.
+-- with pieces dealt in turn, neighbouring ranges split each other's pages, which made tables a seventh larger (8.0.15).
+-- Indexes come last. If a script replaces create_table or the texts, each table is made by one call, as in sysbench.
 function cmd_prepare()
   local opt = sysbench.opt
   local drv = sysbench.sql.driver()
@@ -255,7 +255,7 @@ function cmd_warmup()
   con:disconnect()
 end
 
--- The name that sysbench 1.0 has for it.
+-- sysbench 1.0's name for it.
 cmd_prewarm = cmd_warmup
 
 function cleanup()
@@ -303,7 +303,7 @@ end
 
 -- Statements ---------------------------------------------------------------------------------------------------------
 
--- SQL (with %u for the table's number) and parameter types (of a text: its column) of every statement that is prepared for each table.
+-- SQL (%u is the table's number) and parameter types of the statements prepared for each table; for a text, its column.
 local statement_defs = {
   point_selects = { "SELECT c FROM sbtest%u WHERE id=?", INT },
   simple_ranges = { "SELECT c FROM sbtest%u WHERE id BETWEEN ? AND ?", INT, INT },
@@ -332,7 +332,7 @@ function prepare_for_each_table(key)
 end
 
 -- BEGIN and COMMIT go as text: servers differ in whether they can be prepared at all.
--- Called all the same: a script that replaces begin() and commit() prepares its own here.
+-- Still called, so that a script that replaces begin() and commit() can prepare its own here.
 function prepare_begin() end
 
 function prepare_commit() end
@@ -401,7 +401,7 @@ function thread_done()
   con:disconnect()
 end
 
--- Connects anew when --reconnect says so; its statements are prepared again on first use.
+-- Reconnects when --reconnect says so; statements are prepared again on first use.
 function check_reconnect()
   if sysbench.opt.reconnect > 0 then
     transactions = transactions + 1

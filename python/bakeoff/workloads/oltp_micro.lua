@@ -1,4 +1,4 @@
--- One statement an event, chosen by --statement: reads by a list of keys, a range or a full scan, or an UPDATE by a list of keys.
+-- One statement per event (--statement): reads by a list of keys, a range or a full scan, or an UPDATE by listed keys.
 -- The microbenchmarks of `-w micro` are this script with options (workloads/micro.toml).
 
 require("oltp_common")

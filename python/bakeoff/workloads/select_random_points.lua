@@ -1,4 +1,4 @@
--- One SELECT by --random_points secondary keys an event. All keys are of sbtest1; each thread has its own slice of the keys.
+-- One SELECT per event, by --random_points secondary keys of sbtest1. Each thread has its own slice of the keys.
 
 require("oltp_common")
 

@@ -26,7 +26,7 @@ local function create_tables(con, settings, c_load)
    end)
 end
 
--- Statements of all sets; with `thread`, those alone that fall to this thread.
+-- Runs the statements of all sets, or with `thread` only that thread's share.
 local function run_all(con, settings, statements_of, thread)
    local number = 0
    each_set(settings, function(names)
@@ -42,7 +42,7 @@ local function run_all(con, settings, statements_of, thread)
    end)
 end
 
--- MySQL before 5.6 copies a table to give it a foreign key: there the keys come before the rows, with the indexes that they need.
+-- MySQL before 5.6 copies a table to add a foreign key, so there the keys and their indexes come before the rows.
 local function copies_for_keys(con)
    return con:query_row("SELECT VERSION()"):match("^5%.[0-5]%.") ~= nil
 end

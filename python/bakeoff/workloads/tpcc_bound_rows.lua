@@ -1,5 +1,5 @@
--- Rows by prepared multi-row INSERTs, values bound: the server parses each statement once, which spares it a fifth to a half of its
--- work on a row. The same rows, value by value, as tpcc_rows writes in text.
+-- Rows by prepared multi-row INSERTs with bound values: the server parses each statement once, which saves a fifth to a
+-- half of its work per row. Rows are the same, value by value, as those that tpcc_rows writes as text.
 local random = require("tpcc_random")
 local rows = require("tpcc_rows")
 local text = require("tpcc_text")
@@ -79,7 +79,7 @@ function bound:reseed(seed, ...)
    self.at, self.count = 0, 0
 end
 
--- The next parameter; made when it is first wanted, with room for `most` bytes if it is a text.
+-- The next parameter. It is made on first use, with room for `most` bytes if it is a text.
 local function parameter(self, most)
    local insert, at = self.insert, self.at + 1
    self.at = at

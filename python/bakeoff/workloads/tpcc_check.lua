@@ -1,8 +1,8 @@
 -- The twelve consistency conditions (clause 3.3.2), each for every warehouse.
 --
--- A condition is one or more sheets; a sheet is a list of queries that return key columns and one amount. For every key the amounts,
--- with their signs, must add up to nothing. They are added here and not in SQL: MySQL before 5.6 joins derived tables without an
--- index, in the square of their rows. Sums are exact, in hundredths.
+-- A condition has one or more sheets. A sheet is a list of queries that return key columns and an amount; for each key
+-- the signed amounts must sum to zero. They are added here, not in SQL, because MySQL before 5.6 joins derived tables
+-- without an index, in quadratic time. Sums are exact, in hundredths.
 local money = require("tpcc_money")
 local schema = require("tpcc_schema")
 local statements = require("tpcc_statements")
@@ -113,7 +113,7 @@ local function examine(con, settings, condition)
    return count, first_note
 end
 
---- Examines the conditions that fall to this thread, prints each, and raises an error that names those which do not hold.
+--- Examines and prints this thread's conditions, and raises an error that names those that do not hold.
 function check.run(con, settings, thread)
    local failed = {}
    for number, condition in ipairs(check.CONDITIONS) do

@@ -1,4 +1,4 @@
--- What bakeoff's runtime has and plain sysbench lacks, each with a fallback: barriers, progress, names of operations, thinking times.
+-- Features of bakeoff's runtime, with fallbacks for plain sysbench: barriers, progress, operations, thinking times.
 local ffi = require("ffi")
 
 pcall(ffi.cdef, "int usleep(unsigned int microseconds);")
@@ -17,7 +17,7 @@ local extras = rawget(_G, "bakeoff") or {}
 --- Can rows be fetched from a prepared statement? sysbench itself cannot.
 host.reads_prepared = extras.operation ~= nil
 
---- What a run without --rand-seed draws from; sysbench does not tell.
+--- Seed of a run without --rand-seed; sysbench does not reveal it.
 host.seed = extras.seed or 0
 
 local clock = ffi.new("tpcc_timespec")
@@ -71,8 +71,8 @@ function host.events(thread)
    }
 end
 
--- Without barriers of the runtime, threads meet at the server: each holds a user lock named by the step that it has reached, and
--- thread 0 takes its own when it has seen all others. Before MySQL 5.7 a connection holds one such lock: the next gives it back.
+-- Without the runtime's barriers, threads meet at the server. Each holds a user lock named after the step it is at;
+-- thread 0 takes its own once it has seen all others. Before MySQL 5.7 a connection has only one: the next frees it.
 local function lock_name(step, thread)
    return string.format("CONCAT(LEFT(DATABASE(), 30), '/tpcc/%d/%d')", step, thread)
 end

@@ -216,7 +216,7 @@ function load.row_count(settings)
    return total
 end
 
---- The parts of one thread: the heaviest part goes to the thread with the least to do, and so on. Every thread computes the same.
+--- The parts of one thread. From the heaviest on, each goes to the thread with the least; all threads compute the same.
 function load.parts_of(settings, thread)
    local parts = load.parts(settings)
    local heaviest = {}

@@ -1,5 +1,5 @@
--- The lines of a New-Order by multi-row statements (--statements=multi): items and stock are each read at once and the lines inserted
--- at once; only the stock rows are changed one by one. Fewer round trips than the standard's profile, so it is not the default.
+-- The lines of a New-Order by multi-row statements (--statements=multi): one reads the items, one the stock, one adds
+-- the lines; stock is changed row by row. Fewer round trips than the standard's profile, so it is not the default.
 local money = require("tpcc_money")
 local statements = require("tpcc_statements")
 

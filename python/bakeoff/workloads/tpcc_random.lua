@@ -1,7 +1,7 @@
 -- Random input of TPC-C (clauses 2.1.6, 4.3.2 and 5.2.4), as functions of a source of uniform integers.
 --
--- A "source" is a function uniform(a, b) that returns an integer in [a, b]. Loading takes `random.stream`, so that a row depends on
--- the seed alone and not on the number of threads; running takes sysbench.rand.uniform, so that the arms of a duel get equal streams.
+-- A "source" is a function uniform(a, b) that returns an integer in [a, b]. Loading uses `random.stream`, so that rows
+-- depend only on the seed, not on the threads. Running uses sysbench.rand.uniform, so that arms get equal streams.
 local bit = require("bit")
 
 local random = {}
@@ -20,7 +20,7 @@ local function hash(text)
    return low % 2^32 + high % 2^20 * 2^32
 end
 
---- Starts the stream of this seed and these names anew, and returns it as a source. One stream lives at a time in a Lua state.
+--- Restarts the stream of this seed and these names and returns it as a source. A Lua state has one stream at a time.
 function random.stream(seed, ...)
    math.randomseed(hash(table.concat({string.format("%.0f", seed), ...}, "/")))
    return math.random
@@ -125,7 +125,7 @@ function random.weighted(uniform, counts)
    end
 end
 
---- Keying and thinking times [s] of each type (clause 5.2.5.7), the latter the mean of an exponential law cut at ten times itself.
+--- Keying and mean thinking times [s] of each type (clause 5.2.5.7); thinking is exponential, cut at ten means.
 random.KEYING_S = {new_order = 18, payment = 3, order_status = 2, delivery = 2, stock_level = 2}
 random.THINKING_S = {new_order = 12, payment = 12, order_status = 10, delivery = 5, stock_level = 5}
 

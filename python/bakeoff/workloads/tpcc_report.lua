@@ -1,4 +1,4 @@
--- TPC-C's own results after a run: tpmC and the standard's constraints. `bakeoff.tpcc.results` has the same definitions for duels.
+-- TPC-C's results after a run: tpmC and the standard's constraints, as `bakeoff.tpcc.results` defines them for duels.
 
 local report = {}
 
@@ -12,7 +12,7 @@ local RULES = {
 }
 -- New-Orders per minute that a warehouse's ten terminals can enter at the standard's pace (clause 4.1.3).
 local TPMC_PER_WAREHOUSE_MAX = 12.86
--- A share that misses its limit by fewer of its standard deviations is not judged.
+-- A share that misses its limit by fewer standard deviations is not judged.
 local NOISE_SD = 3
 
 local OK, TOO_FEW = "OK", "too few to tell"

@@ -1,4 +1,4 @@
--- Rows as multi-row INSERTs in text, built in one reused byte buffer. A row is written value by value: rows:open() … rows:close().
+-- Rows as multi-row INSERTs in text, in one reused byte buffer. A row is written by value: rows:open() … rows:close().
 -- tpcc_bound_rows does the same by prepared statements.
 local ffi = require("ffi")
 local random = require("tpcc_random")
@@ -26,7 +26,7 @@ function rows.new(con, batch_bytes, sent)
    }, rows)
 end
 
---- Starts rows of another table: "a, b = 0, c" are two values to write and one that is the same in all. Those before are sent.
+--- Sends pending rows and starts another table. In "a, b = 0, c", a and c are written for each row and b is constant.
 function rows:into(table_name, columns)
    self:flush()
    local head, values = text.insert_of(table_name, columns)
@@ -108,7 +108,7 @@ function rows:astring(least, most)
    quoted(self, text.put_random, text.alnum, self.uniform(least, most))
 end
 
---- So many random letters.
+--- `length` random letters.
 function rows:letters(length)
    quoted(self, text.put_random, text.letters, length)
 end

@@ -233,7 +233,7 @@ function schema.foreign_key_statements(settings, names)
    return statements
 end
 
---- A statement for each table that makes the server count it: statistics of an empty table make it scan the full one.
+--- An ANALYZE TABLE for each table: with an empty table's statistics the server would scan the full one.
 function schema.analyze_statements(_, names)
    local statements = {}
    for i, table_name in ipairs(schema.ORDER) do

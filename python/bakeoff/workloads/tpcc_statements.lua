@@ -1,7 +1,7 @@
--- Statements with parameters on one connection: prepared where the runtime can read their results, else text with literals in place.
+-- Statements with parameters on a connection: prepared if the runtime can read their results, else text with literals.
 --
--- Each statement becomes one Lua function with a plain argument for each `?`, written and compiled once a connection: no table of
--- arguments is made for a call.
+-- Each statement becomes a Lua function with an argument per `?`, compiled once per connection, so that a call makes
+-- no table of arguments.
 local host = require("tpcc_host")
 
 local statements = {}

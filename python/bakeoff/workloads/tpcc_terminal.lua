@@ -17,7 +17,7 @@ local function place(settings, index)
    return math.floor(index / settings.warehouses) + 1, index % settings.warehouses + 1
 end
 
--- The homes of a thread: every one of them for --home_warehouse=random, else its share, which is one when there are enough threads.
+-- The homes of a thread: all of them for --home_warehouse=random, else its share: one if there are enough threads.
 -- The district is that of a terminal's Stock-Level, which stays the same (2.8.1.1).
 local function homes_of(settings, thread)
    local places, homes = settings.sets * settings.warehouses, {}

@@ -28,7 +28,7 @@ end
 
 text.alnum, text.letters, text.digits = pairs_of(ALNUM), pairs_of(LETTERS), pairs_of(DIGITS)
 
---- Writes `length` random characters of an alphabet from `at` on; the place after them.
+--- Writes `length` random characters of an alphabet from `at` on. Returns the place after them.
 function text.put_random(uniform, bytes, at, alphabet, length)
    local two, count, fours = alphabet.bytes, alphabet.count, alphabet.fours
    for i = at, at + length - 1, 4 do
@@ -41,7 +41,7 @@ function text.put_random(uniform, bytes, at, alphabet, length)
    return at + length
 end
 
---- Writes a whole number, not negative, with at least so many digits; the place after it.
+--- Writes a non-negative whole number with at least `least` digits. Returns the place after it.
 function text.put_digits(bytes, at, value, least)
    local digits, rest = 1, math.floor(value / 10)
    while rest > 0 do

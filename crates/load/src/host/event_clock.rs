@@ -139,7 +139,7 @@ impl<S: Schedule> EventClock<S> {
         }
     }
 
-    /// Open loop: takes the next intended start and waits for it. Returns false if there is none or `may_begin` refuses it.
+    /// Open loop: takes the next intended start and waits for it. False if there is none or `may_begin` refuses it.
     pub(super) fn next_intended(&self, may_begin: impl FnOnce(bool) -> bool) -> bool {
         let Some(intended_ns) = self.take_intended() else {
             // A slice lasts as long as it was asked to, even if no more events are due.
@@ -283,7 +283,7 @@ impl<S: Schedule> Events for EventClock<S> {
         self.sleep_until(until_ns);
         let woken_ns = now_ns();
         if self.stats.is_in_event() {
-            // Keying within an event: the latency begins later by as much.
+            // Keying within an event: the latency starts later by that much.
             self.event.origin_ns.set(self.event.origin_ns.get() + (woken_ns - begun_ns));
         } else {
             self.event.boundary_ns.set(woken_ns);

@@ -47,7 +47,7 @@ pub struct ThreadHost {
 
 enum Peers {
     Barrier(Arc<Barrier>),
-    /// They do not meet, because sysbench has barriers only in commands.
+    /// No barrier: sysbench has barriers only in commands.
     Gate(Arc<StartGate>),
 }
 

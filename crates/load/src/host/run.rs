@@ -1,4 +1,4 @@
-//! The host of a worker of the drop-in's `run`, which its deadline or its number of events ends. Counters are never reset.
+//! The host of a worker in the drop-in's `run`, which ends by time or number of events. Counters are never reset.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The host of a measured worker: one slice after another until the gate closes, with counters that begin at zero in each.
+//! The host of a measured worker: slice after slice until the gate closes, with counters that begin at zero in each.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -26,13 +26,13 @@ pub type SliceHost = EventClock<Slices>;
 
 pub struct Slices {
     plan: SlicePlan,
-    /// Injected events that are due. The fraction is carried from slice to slice, so that no slice begins with a whole credit.
+    /// Injected events that are due. The fraction carries over between slices, so that none begins with a whole credit.
     injected_due: Cell<f64>,
 }
 
 impl SliceHost {
     pub fn new(plan: SlicePlan, context: &WorkerContext, host: Rc<ThreadHost>, counted: Counted) -> Self {
-        // What is due cycles from 0 to `1 + slowdown_per_event`. The workers of an arm start at places spread over that cycle:
+        // `injected_due` cycles from 0 to `1 + slowdown_per_event`. The arm's workers start spread over that cycle:
         // if all started with nothing due, each would run half an injected event too few.
         let place = (f64::from(context.thread) + 0.5) / f64::from(plan.threads);
         let injected_due = Cell::new(place * (1.0 + plan.slowdown_per_event));
@@ -77,7 +77,7 @@ impl SliceHost {
     }
 
     /// Closed loop: whether another, uncounted event begins because other windows are not over. Beside idle connections
-    /// their events would be faster. So the load goes on for two of the worker's mean latencies at least.
+    /// their events would be faster. So the load goes on for at most two of the worker's mean latencies.
     #[cold]
     fn keeps_loading(&self) -> bool {
         let (current, now_ns) = (&self.slice, self.boundary_ns());
@@ -118,7 +118,7 @@ impl Schedule for Slices {
     fn event_stopped(clock: &SliceHost, end: EventEnd) {
         clock.event.counted.set(false);
         if end == EventEnd::Done {
-            // Events of the guard bring injected ones, too: the sequence continues across slices.
+            // Events in the guard bring injected ones too: the sequence continues across slices.
             let Self { plan, injected_due } = &clock.schedule;
             let step = if clock.is_injected() { -1.0 } else { plan.slowdown_per_event };
             injected_due.set(injected_due.get() + step);

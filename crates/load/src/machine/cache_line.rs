@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::machine::placement::{SYS, cores_first};
 
 const ROUNDS: u32 = 10_000;
-/// Rounds that are timed together. Only the fastest batch counts, because other work may take either CPU away for a while.
+/// Rounds that are timed together. Only the fastest batch counts, because other work may occupy either CPU.
 const TIMED: u32 = 100;
 const LIMIT: Duration = Duration::from_millis(50);
 const GIVEN_UP: u32 = u32::MAX;
@@ -17,7 +17,7 @@ const GIVEN_UP: u32 = u32::MAX;
 #[repr(align(128))]
 struct Line(AtomicU32);
 
-/// Measures between the CPUs of the first two connections. Returns None if only one CPU is usable or others keep them busy.
+/// Measures between the CPUs of the first two connections. None if only one CPU is usable or others keep them busy.
 pub fn between_cpus() -> Option<Duration> {
     match *cores_first(&sched_getaffinity(None).ok()?, Path::new(SYS)) {
         [first, second, ..] => round_trip(first, second),

@@ -27,7 +27,7 @@ impl Freezer {
         let place = FROZEN
             .iter()
             .find(|place| place.compare_exchange(0, pid, SeqCst, SeqCst).is_ok())
-            .ok_or_else(|| format!("more than {PLACES} servers cannot be frozen at a time"))?;
+            .ok_or_else(|| format!("cannot freeze more than {PLACES} servers at a time"))?;
         let stopped = change(|| signal(pid, Signal::STOP));
         if let Some(Err(reason)) = stopped {
             place.store(0, SeqCst);

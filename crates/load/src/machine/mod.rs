@@ -28,7 +28,7 @@ fn change<T>(change: impl FnOnce() -> T) -> Option<T> {
 /// Lets no further change begin and waits for those in progress. Safe in a signal handler.
 fn end_changes() {
     ENDING.store(true, SeqCst);
-    // Another thread may have looked at ENDING just before. If the signal interrupted that very thread, it will not go on.
+    // A thread may have checked ENDING just before. If it is the one that the signal interrupted, it will not go on.
     for _ in 0..LAST_CHANGE_POLLS {
         if CHANGING.load(SeqCst) == 0 {
             break;

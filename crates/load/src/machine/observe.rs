@@ -9,7 +9,7 @@ use serde::Serialize;
 const BUSY_SHARE: u64 = 50;
 /// Look at the server's threads one by one only in slices of at least this length.
 const THREADS_FROM_NS: u64 = 100_000_000;
-/// What takes long to read on a big machine is read in so few slices that it takes at most a fiftieth of an arm's time.
+/// What is slow to read is skipped in enough slices that reading takes at most a fiftieth of an arm's time.
 const READING_SHARE: u64 = 50;
 
 /// Defines [`KernelCounters`], and the difference between two of them for each of the counters in the list.
@@ -23,7 +23,7 @@ macro_rules! kernel_counters {
         }
 
         impl KernelCounters {
-            /// Returns what was spent since `earlier`, scaled to `counted` of `whole` events (or time). Memory is the current value.
+            /// Returns what was spent since `earlier`, scaled to `counted` of `whole` events or time, except memory.
             pub fn in_slice(&self, earlier: &Self, counted: u64, whole: u64) -> Self {
                 let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted, whole));
                 Self {
@@ -136,7 +136,7 @@ impl Observer {
     }
 }
 
-/// Something that is read at both ends of a slice, but not of every slice if it takes long.
+/// A reading at both ends of a slice, skipped in some slices if it is slow.
 #[derive(Debug, Default)]
 struct SparseReading {
     cost_ns: u64,
@@ -155,7 +155,7 @@ impl SparseReading {
         }
     }
 
-    /// After a slice: for how much load its reading stands, with the slices left out before it. 0 if it was not read.
+    /// After a slice: how much load [ns] its reading covers, with the slices skipped before. 0 if it was not read.
     fn stands_for(&mut self, load_ns: u64) -> u64 {
         self.unread_ns += load_ns;
         if self.is_due { std::mem::take(&mut self.unread_ns) } else { 0 }
@@ -195,7 +195,7 @@ fn labelled(text: &str, label: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(label)?.trim().parse().ok())
 }
 
-/// Parses `/proc/stat`: the line of all CPUs (in ticks, usually 10 ms) and the context switches since boot. See proc(5).
+/// Parses `/proc/stat`: the line of all CPUs (in ticks, usually 10 ms) and context switches since boot. See proc(5).
 fn parse_host(text: &str, snapshot: &mut KernelCounters) {
     snapshot.context_switches = labelled(text, "ctxt");
     let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else { return };
@@ -234,7 +234,7 @@ fn own_cpu_ns() -> Option<(u64, u64)> {
 
 /// Exact CPU time of all threads of a process [ns]. Needs no rights over the process.
 fn process_cpu_ns(pid: i32) -> Option<u64> {
-    // How the kernel names the CPU clock of a process: include/linux/posix-timers.h, CPUCLOCK_SCHED = 2, not per thread.
+    // The kernel's number for a process's CPU clock: include/linux/posix-timers.h, CPUCLOCK_SCHED = 2, not per thread.
     let clock = ((!pid) << 3) | 2;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place to write to; a clock that does not exist is an error, not undefined.

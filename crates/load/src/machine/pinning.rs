@@ -43,7 +43,7 @@ impl PinnedThread {
         let mut places = PINNED.iter();
         let place = places
             .position(|place| place.compare_exchange(0, entry, SeqCst, SeqCst).is_ok())
-            .ok_or_else(|| format!("more than {PLACES} threads cannot be pinned at a time"))?;
+            .ok_or_else(|| format!("cannot pin more than {PLACES} threads at a time"))?;
         let pinned = Self { place, server, thread };
         pinned.record(entry, started_at(server, thread).unwrap_or_default());
         let done = pinned.pin(cpus);

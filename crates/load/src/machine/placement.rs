@@ -34,9 +34,9 @@ const RESTS: u32 = 2;
 const PAUSE: Duration = Duration::from_micros(60);
 /// On a busy machine threads wait for their turn, so each attempt waits longer, up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
-/// How long to look for the thread of one connection. An attempt takes a millisecond, and a busy machine may need several.
+/// How long to look for the thread of one connection. An attempt takes a millisecond; a busy machine may need several.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
-/// About fifty draws in five seconds leave little to luck. More often would cost too much, because moved threads refill their caches.
+/// Fifty draws in five seconds leave little to luck. More would cost too much: moved threads must refill their caches.
 const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
 pub(crate) const SYS: &str = "/sys";
 
@@ -71,7 +71,7 @@ struct Paired {
 impl Pairing {
     pub fn new(server_pid: i32) -> Result<Arc<Self>, String> {
         let theirs = sched_getaffinity(Pid::from_raw(server_pid))
-            .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
+            .map_err(|error| format!("cannot read the CPUs of the server's process {server_pid}: {error}"))?;
         let cpus = shared_cpus(&theirs)?;
         let nodes = nodes_of(&cpus, Path::new(SYS));
         Ok(Arc::new(Self { server_pid, cpus, nodes, threads: Mutex::default() }))
@@ -153,8 +153,8 @@ impl PairedWorker {
         let _ = sched_setaffinity(None, &self.pairing.cpu_of(self.worker));
     }
 
-    /// Keeps the other workers from connecting until this connection's thread is found. None if pairing has failed
-    /// before.
+    /// Keeps the other workers from connecting until this connection's thread is found. Returns None if
+    /// pairing has already failed.
     pub(crate) fn begin(&self) -> Option<Search<'_>> {
         let threads = lock(&self.pairing.threads);
         threads.failure.is_none().then_some(Search { worker: self, threads })
@@ -182,13 +182,13 @@ impl Search<'_> {
         let until = Instant::now() + FIND_LIMIT;
         let mut pause = PAUSE;
         while Instant::now() < until {
-            // After the first attempt all threads, because one whose own connection was killed may serve this one.
+            // Later attempts look at all threads, because one whose own connection was killed may serve this one.
             let again = pause > PAUSE;
             let mut threads: Vec<TimesRun> = threads_of(pid)
                 .filter(|thread| again || !self.threads.paired.contains_key(thread))
                 .filter_map(|thread| TimesRun::open(pid, thread))
                 .collect();
-            // Others run in many looks too, but not in all. The connection's own remains.
+            // Other threads run in many looks, but not in all. Only the connection's own remains.
             let mut alone = 0;
             while !threads.is_empty() && Instant::now() < until {
                 ping()?;
@@ -246,7 +246,7 @@ impl Drop for Pair {
     }
 }
 
-/// Gives each worker a place on its own node: the workers in `order`, the places of each node in theirs.
+/// Gives each worker a place on its own node: the workers in `order`, the places of each node ascending.
 fn places_within_nodes(order: &[usize], nodes: &[usize]) -> Vec<usize> {
     let node = |place: &usize| nodes[place % nodes.len()];
     let (mut workers, mut free) = (order.to_vec(), (0..order.len()).collect::<Vec<_>>());
@@ -260,10 +260,10 @@ fn places_within_nodes(order: &[usize], nodes: &[usize]) -> Vec<usize> {
 }
 
 fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
-    let mut both = sched_getaffinity(None).map_err(|error| format!("CPUs of the client: {error}"))?;
+    let mut both = sched_getaffinity(None).map_err(|error| format!("cannot read the client's CPUs: {error}"))?;
     (0..CpuSet::MAX_CPU).filter(|&cpu| !theirs.is_set(cpu)).for_each(|cpu| both.unset(cpu));
     if both.count() == 0 {
-        return Err("client and server may not use the same CPUs".to_owned());
+        return Err("client and server share no CPU".to_owned());
     }
     Ok(cores_first(&both, Path::new(SYS)))
 }

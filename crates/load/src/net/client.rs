@@ -117,7 +117,7 @@ fn open(
 
 /// Returns the collation that a login announces: the session's if it is known, so that the login sets it.
 fn login_collation(address: &ServerAddress, known: Option<&Names>) -> u8 {
-    // The server would misread other names in another character set.
+    // In another character set the server would misread names that are not ASCII.
     let is_ascii = address.user.is_ascii() && address.database.as_deref().is_none_or(str::is_ascii);
     let known = known.filter(|_| is_ascii).and_then(|[_, collation, ..]| collation_id(collation));
     known.unwrap_or(UTF8MB4_GENERAL_CI)
@@ -327,7 +327,7 @@ struct ServerStatement {
     generation: u32,
 }
 
-/// Places of closed statements are None until they are given out again.
+/// The place of a closed statement is None until it is reused.
 #[derive(Default)]
 struct Statements(Vec<Option<Statement>>);
 

@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// Sends the writer and receives the reply to its last command, whose encoder returned `sequence`. Resets `rows` to the reply's rows.
+    /// Sends the writer and receives the reply to its last command, whose encoder returned `sequence`. Restarts `rows`.
     #[inline]
     pub(super) fn run(&mut self, sequence: u8, encoding: Encoding, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         rows.stop();
@@ -131,7 +131,7 @@ impl Exchange {
     #[inline]
     fn receive_reply(&mut self, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         loop {
-            // Matched here, because an outcome passed up through functions is copied at each.
+            // Matched here, because passing an outcome up through functions copies it each time.
             match self.scanner.scan(self.inbox.unread()) {
                 Ok(None) => self.receive_more()?,
                 Ok(Some(Outcome::ResultSet(result))) => {
@@ -299,7 +299,7 @@ pub(super) fn connect(
     if mode == TlsMode::Disabled || mode == TlsMode::Preferred && preferred_is_clear {
         return attempt(TlsWish::Never, None);
     }
-    // Unusable files are an error in every mode. Clear text is for servers without TLS.
+    // Unusable files are an error in `preferred`, too: clear text is only for servers without usable TLS.
     let tls = learned.tls(&address.tls)?;
     if mode != TlsMode::Preferred {
         return attempt(TlsWish::Must, Some(tls));
@@ -352,7 +352,7 @@ fn attempt(
             LoginStep::Receive => {
                 let received = transport.receive(inbox.spare()).map_err(|error| silent(endpoint, &error))?;
                 if received == 0 {
-                    return Err(errors::lost(format!("{endpoint} closed it during the login")));
+                    return Err(errors::lost(format!("{endpoint} closed the connection during the login")));
                 }
                 inbox.received(received);
             }
@@ -360,7 +360,7 @@ fn attempt(
             LoginStep::StartTls => {
                 send(&mut transport, &mut writer)?;
                 let (Transport::Clear(socket), Some(config)) = (transport, tls.take()) else {
-                    return Err(errors::tls("the server asked for it twice"));
+                    return Err(errors::tls("the server asked for TLS twice"));
                 };
                 let stream = TlsStream::start(socket, endpoint, config)?;
                 tls_cipher = Some(stream.cipher());

@@ -75,7 +75,7 @@ impl From<&str> for Secret {
 pub enum TlsMode {
     #[default]
     Disabled,
-    /// Over TCP if the server offers it and the handshake succeeds, else clear text. Never over a unix socket, like MySQL's own client.
+    /// Clear text over a unix socket, as in MySQL's client, and over TCP if TLS is not offered or its handshake fails.
     Preferred,
     Required,
     VerifyCa,

@@ -192,7 +192,7 @@ fn resolve((host, port): (&str, u16), deadline: Instant) -> io::Result<Arc<[Sock
     within(deadline, "the host name was not resolved in time", move || name.to_socket_addrs().map(Iterator::collect))
 }
 
-/// Runs a blocking call that knows no time limit on its own thread, and abandons that thread at the deadline.
+/// Runs a blocking call that has no timeout on another thread, and abandons that thread at the deadline.
 fn within<T: Send + 'static>(
     deadline: Instant,
     too_late: &'static str,
@@ -239,7 +239,7 @@ pub struct ConnectionCanceller {
 
 #[derive(Debug, Default)]
 struct AttachedSockets {
-    /// Descriptors of the open sockets. Each is detached before it is closed, so none is ever another file's.
+    /// Descriptors of the open sockets. Each is detached before it is closed, so none ever names another file.
     sockets: Vec<RawFd>,
     cut: bool,
 }

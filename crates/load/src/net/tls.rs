@@ -112,7 +112,7 @@ pub(super) fn explained(error: &io::Error) -> String {
         Some(Error::InvalidCertificate(Certificate::NotValidForName | Certificate::NotValidForNameContext { .. })) => {
             "the server's certificate does not name this host; tls mode verify_ca does not check the name"
         }
-        Some(Error::InvalidCertificate(_)) => "the server's certificate is refused",
+        Some(Error::InvalidCertificate(_)) => "the server's certificate is not valid",
         _ if error.kind() == io::ErrorKind::UnexpectedEof => {
             "the server closed the connection in the TLS handshake; perhaps it speaks neither TLS 1.2 nor 1.3"
         }
@@ -241,10 +241,10 @@ const DHE_PRIME: &[u8] = include_bytes!("mysql_dhe_prime.bin");
 
 const DHE_GENERATOR: &[u8] = &[5];
 
-/// A number of RFC 7919's private range. The group has no name, and servers of that age do not look.
+/// From RFC 7919's private-use range, because the group has no number. Servers that old do not check it.
 const DHE_NAME: NamedGroup = NamedGroup::Unknown(0x01fc);
 
-/// RFC 7919 asks for an exponent of twice the group's strength (112 bits). 256 bits are more.
+/// RFC 7919 asks for an exponent of at least twice the group's strength of 112 bits.
 const EXPONENT_BYTES: usize = 32;
 
 fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {

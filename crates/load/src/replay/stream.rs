@@ -20,9 +20,9 @@ const OTHER: &str = "other";
 /// Chunks and statements that may wait for the end of a transaction, which then continues in the next chunk.
 const CHUNKS_AHEAD: u64 = 8;
 const STATEMENTS_AHEAD: u64 = 20_000;
-/// Open loop: what a chunk's transactions do more than this after the last of them began is not waited for [µs].
+/// Open loop: a statement later than this after the chunk's last transaction began does not wait for the clock [µs].
 const TAIL_US: i64 = 5_000_000;
-/// Between the end of a repeating capture and its next start [µs].
+/// Pause between the end of a repeating capture and its next start [µs].
 const REPEAT_GAP_US: i64 = 1_000;
 
 #[derive(Debug, Clone)]
@@ -115,7 +115,7 @@ impl Replay {
         Ok(Self { reader, block: Arc::default(), next, operations: Arc::new(operations) })
     }
 
-    /// Goes to the next block; false when the capture has ended: it has writes, and cannot begin again.
+    /// Goes to the next block. Returns false at the end of a capture with writes, which cannot start over.
     pub fn advance(&mut self) -> Result<bool, Failure> {
         let Some(mut block) = self.next.take() else {
             return Ok(false);
@@ -195,7 +195,7 @@ struct Reader {
     partial: bool,
     found: bool,
     wrote: bool,
-    /// The last known start, and the offset of a later pass [µs].
+    /// The last known start, and what a later pass adds to each [µs].
     last_us: i64,
     shift_us: i64,
 }
@@ -272,7 +272,7 @@ impl Reader {
         }
     }
 
-    /// Returns the next chunk that is complete because all its transactions ended, or that has been waited for too long.
+    /// Returns the next chunk whose transactions have all ended, or that has been waited for too long.
     fn read_draft(&mut self) -> Result<Option<Draft>, Failure> {
         let waiting_max = self.order.chunk_events.saturating_mul(CHUNKS_AHEAD).max(STATEMENTS_AHEAD);
         loop {

@@ -22,7 +22,7 @@ const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
 /// Errors of servers before MySQL 5.6 and MariaDB 10.0, which do not know `READ_ONLY`: syntax, unknown variable.
 const NO_READ_ONLY: [u16; 2] = [1064, 1193];
 const WAIT_MAX_NS: u64 = 300_000_000_000;
-/// Wait for a table that a session of a later chunk unlocks as long as for a row by default, not a year [s].
+/// Waits for table locks end after 50 s, the default for row locks, not a year: a later chunk may have the unlock.
 const LOCK_WAIT: &[u8] = b"SET SESSION lock_wait_timeout = 50";
 const CHARSET: [&str; 6] = [
     "character_set",
@@ -94,7 +94,7 @@ impl ReplayWorkload {
     }
 }
 
-/// What a read-only session runs instead of a statement that would allow it to write.
+/// Returns the statement, or what a read-only session runs in place of one that would let it write.
 fn still_read_only(sql: &[u8]) -> &[u8] {
     let first = code_tokens(sql).next();
     let begins = |word: &str| first.is_some_and(|token| is_word(sql, token, word));
@@ -254,7 +254,7 @@ impl ReplaySession<'_> {
         }
     }
 
-    /// Runs a statement of our own, which may fail. Returns the error that lost the connection, which has been replaced.
+    /// Runs a statement of our own, which may fail. Returns the error if it lost the connection, which was replaced.
     fn quietly(&mut self, sql: &[u8]) -> Result<Option<SqlError>, Failure> {
         match self.query(sql, false) {
             Err(error) if error.fatal => self.reconnect(&error).map(|()| Some(error)),
@@ -281,7 +281,7 @@ impl ReplaySession<'_> {
         if !reconnect(&*self.host.thread_host, self.host, &mut connect) {
             return Err(Failure::running(lost));
         }
-        let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too
+        let _ = self.query(LOCK_WAIT, false); // if it fails, so does the next statement
         self.schema.clone_from(&self.plan.home_schema);
         self.set = SessionState::default();
         self.state = Arc::default();
@@ -346,7 +346,7 @@ impl ReplaySession<'_> {
     }
 }
 
-/// Whether a statement depends on the default schema. Not if it changes it, controls a transaction or is about a schema.
+/// Whether a statement needs the default schema: not if it sets it, controls a transaction or is about a schema.
 fn needs_schema(sql: &[u8]) -> bool {
     let mut tokens = code_tokens(sql);
     let mut next_is =

@@ -22,7 +22,7 @@ end
 
 local methods = {}
 
--- A text of so many characters, from the thread's random stream.
+-- Draws a text of so many characters from the thread's random stream.
 function methods:draw(characters)
   check(characters)
   grow(characters)
@@ -45,8 +45,8 @@ end
 
 ffi.metatype("bakeoff_texts", { __index = methods, __tostring = function() return "<texts>" end })
 
--- `content`: digits, ascii, text, latin, cyrillic, japanese, chinese, emoji, prefix, uuid or hash. `compressibility` (0 to 1, or nil):
--- the share that zlib saves of ASCII text. Raises when the connection's character set cannot carry the content.
+-- `content`: digits, ascii, text, latin, cyrillic, japanese, chinese, emoji, prefix, uuid or hash. `compressibility`
+-- (0 to 1, or nil): the share of ASCII text that zlib saves. Raises if the character set cannot hold the content.
 function bakeoff.text(con, content, compressibility)
   if con == nil then
     error("bakeoff.text: no connection; give it one first "

@@ -30,13 +30,13 @@ local function sorted_keys(map)
 end
 
 -- Options ------------------------------------------------------------------------------------------------------------
--- A declaration is { description [, default [, type [, check]]] }; check(name, text, value) returns false to refuse a value.
+-- A declaration is { description [, default [, type [, check]]] }. check(name, text, value) returns false to refuse.
 
 function runtime.declares_options()
   return type(cmdline.options) == "table" and next(cmdline.options) ~= nil
 end
 
--- The list, or nil and what is wrong with the script's table.
+-- Returns the list, or nil and what is wrong with the script's table.
 function runtime.declared_options()
   local list, wrong = {}, "wrong table structure in sysbench.cmdline.options"
   if cmdline.options ~= nil and type(cmdline.options) ~= "table" then
@@ -76,7 +76,7 @@ function runtime.validate(name, text, value)
   return true
 end
 
--- Fills sysbench.opt anew with the values that the script was started with.
+-- Resets sysbench.opt to the values that the script was started with.
 function runtime.set_options()
   for name, value in pairs(runtime.option_values or {}) do
     sysbench.opt[name] = value

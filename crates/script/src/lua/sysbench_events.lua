@@ -11,7 +11,7 @@ local function on_error(err)
   return err
 end
 
--- After a failed event: true when it is to run again; raises what is not for us.
+-- Handles a failed event. Returns true if it is to run again; raises any other error.
 local function restart(tid, err)
   if type(err) ~= "table" or err.errcode ~= RESTART_EVENT then
     error(err, 0)
@@ -23,7 +23,7 @@ local function restart(tid, err)
   return C.bakeoff_event_restart(tid)
 end
 
--- Events until there are no more (nil) or one asks to stop (true). `again`: the event that has begun is to run once more.
+-- Runs events until there are no more (nil) or one asks to stop (true). `again`: first repeat the one that has begun.
 -- No pcall in here: a trace cannot return through one, and most traces of an event's inner loops would end there.
 local function run_events(tid, again)
   while again or C.sb_more_events(tid) do
@@ -56,16 +56,16 @@ function runtime.thread_run_replaced()
   return thread_run ~= own_thread_run
 end
 
--- What bakeoff has and sysbench has not.
--- seed: what all that is random follows from, given or not.
+-- Only in bakeoff, not in sysbench.
+-- seed: the seed of everything random, whether it was given or not.
 bakeoff = { seed = runtime.seed }
 
--- Names an operation that this event turned out to be; its latency is also recorded under that name.
+-- Tags this event with an operation. Its latency is also recorded under that name.
 function bakeoff.operation(name)
   C.bakeoff_operation(name, #name)
 end
 
--- Waits, between two events or within one; belongs to no event's latency.
+-- Waits, between two events or within one. Counts towards no latency.
 function bakeoff.think(seconds)
   C.bakeoff_think(seconds)
 end
@@ -77,7 +77,7 @@ function bakeoff.barrier()
   end
 end
 
--- `done` of `total` units have been finished by this thread since its last call.
+-- Reports that this thread has finished `done` of `total` units since its last call.
 function bakeoff.progress(label, done, total)
   C.bakeoff_progress(label, done, total)
 end

@@ -18,12 +18,12 @@ sb_rand_uniform = rand.uniform
 sb_rand_gaussian = rand.gaussian
 sb_rand_special = rand.special
 
--- Never twice the same number of a..b, until all have been drawn.
+-- Draws from a..b, without repeats until all have been drawn.
 function sb_rand_uniq(a, b)
   return a + ffi.C.bakeoff_rand_unique_below(b - a + 1)
 end
 
--- A number of 0 .. 2^31 - 1.
+-- Draws from 0 .. 2^31 - 1.
 function sb_rnd()
   return rand.uniform(0, 2147483647)
 end
@@ -72,7 +72,7 @@ end
 local bound = setmetatable({}, { __mode = "k" })
 local LONGEST_TEXT = 4096
 
--- `values` holds one value for each `?`; a number's parameter is a number for good, as any other is text.
+-- `values` holds one value for each `?`. Whether a parameter is a number or text is fixed here.
 function db_bind_param(stmt, values)
   local params = {}
   for i, value in ipairs(values) do

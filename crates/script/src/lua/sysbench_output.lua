@@ -1,9 +1,9 @@
--- print and io.write by way of the engine: standard output may carry its messages.
+-- Sends print and io.write through the engine, because standard output may carry its messages.
 
 local runtime = ...
 local C = ffi.C
 
--- Pieces of a line whose end has not been written.
+-- Pieces of the unfinished line.
 local pending = {}
 
 local function end_line()
@@ -94,7 +94,7 @@ function io.flush()
   return current_output:flush()
 end
 
--- Without an argument: the present output; with a name or a file: that one from now on.
+-- Returns the current output. A name or file becomes the current one first.
 function io.output(target)
   if target == io.stdout then
     current_output = target

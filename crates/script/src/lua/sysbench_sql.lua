@@ -14,7 +14,7 @@ sysbench.sql = sql
 
 local NONE, IGNORABLE = sql.error.NONE, sql.error.IGNORABLE
 
--- Objects that must live as long as the one that is the key.
+-- Objects that must live as long as their key.
 local anchors = setmetatable({}, { __mode = "k" })
 
 local function text(pointer)
@@ -22,7 +22,7 @@ local function text(pointer)
 end
 
 -- Raises the message of a failed statement as error() would. Rust recognises the error by this very value.
--- `level` is that of the script's own line.
+-- `level` is the stack level of the script's own line.
 local function raise_message(message, level)
   local at = debug.getinfo(level + 1, "Sl")
   if at and at.currentline >= 0 then
@@ -32,7 +32,7 @@ local function raise_message(message, level)
   error(message, 0)
 end
 
--- Raises the error of the connection's last statement: a table that makes the event run again, or a message that ends it.
+-- Raises the error of the connection's last statement: a table to run the event again, or a message to end it.
 -- `message` replaces the server's.
 local function raise(con, query, level, message)
   local err = {
@@ -60,8 +60,8 @@ local driver_methods = {}
 
 local target_fields = { host = "host", socket = "socket", user = "user", password = "password", database = "database", db = "database" }
 
--- Without an argument: the thread's own server. With a table (host, port, socket, user, password, db): that one; what it leaves
--- out is the thread's own.
+-- Connects to the thread's own server, or to the one in a table (host, port, socket, user, password, db). Missing
+-- fields are the thread's own.
 function driver_methods:connect(target)
   local con
   if target == nil then
@@ -120,7 +120,7 @@ function connection_methods:query(query)
   return nil
 end
 
--- The first row as so many values; nil when there is none.
+-- Returns the first row's columns as separate values, or nil without a row.
 function connection_methods:query_row(query)
   local rs = C.db_query(self, query, #query)
   if rs == nil then
@@ -147,7 +147,7 @@ function connection_methods:prepare(query)
 end
 
 -- `query` is everything before the first row: "INSERT INTO t (a, b) VALUES".
--- max_bytes (ours): longest statement; sysbench's 512 KiB by default.
+-- max_bytes (ours): longest statement, 512 KiB by default. It stays set for the connection.
 function connection_methods:bulk_insert_init(query, max_bytes)
   if max_bytes then
     C.bakeoff_bulk_limit(self, max_bytes)
@@ -196,7 +196,7 @@ function connection_methods:disconnect()
   return C.db_connection_close(self) == 0
 end
 
--- `rs` when the last statement went well; raises otherwise.
+-- Returns `rs`, or raises the last statement's error.
 function connection_methods:check_error(rs, query)
   if self.error ~= NONE then
     raise(self, query, 2)
@@ -233,7 +233,7 @@ end
 
 local text_methods = {}
 
--- With all digits of a whole number below 2^63, and without the suffix of a 64-bit integer.
+-- Keeps all digits of a whole number below 2^63 and drops the suffix of a 64-bit integer.
 local function number_text(value)
   if type(value) == "number" then
     local whole = value % 1 == 0 and math.abs(value) < 2^63
@@ -276,7 +276,7 @@ end
 local number_param = { __index = number_methods, __tostring = param_tostring }
 local text_param = { __index = text_methods, __tostring = param_tostring }
 
--- The buffers are those of the widest type, and so are the types that a bind gets, as in sysbench.
+-- Buffers and bound types are those of the widest type, as in sysbench.
 local function number_type(c_type, kind)
   return function()
     local param = {
@@ -316,7 +316,7 @@ local makers = {
 
 local statement_methods = {}
 
--- A parameter of that type, NULL until it is set; max_len for CHAR and VARCHAR.
+-- Creates a parameter of that type, NULL until it is set. CHAR and VARCHAR need max_len.
 function statement_methods:bind_create(kind, max_len)
   local make = makers[kind]
   if not make then

@@ -229,7 +229,7 @@ pub fn fill_varied(generator: &mut Generator, minimum: u32, maximum: u32, out: &
     length
 }
 
-/// Appends a row of `id`, `k` and two texts, which `write` appends given their characters.
+/// Appends a row of `id`, `k` and two texts. `write` appends a text of so many characters.
 pub fn push_row(id: u64, k: u32, texts: [usize; 2], out: &mut Vec<u8>, mut write: impl FnMut(usize, &mut Vec<u8>)) {
     // Writing into a Vec cannot fail.
     let _ = write!(out, "({id},{k}");

@@ -15,7 +15,7 @@ impl Bulk {
 
 /// Characters of `c` and `pad` in sysbench's rows.
 const SBTEST_CHARACTERS: [usize; 2] = [119, 59];
-/// Longest row of these: both texts, two numbers, and what is between them.
+/// Longest such row: both texts, two numbers and the punctuation.
 const SBTEST_ROW_BYTES: usize = 119 + 59 + 20 + 10 + 9;
 
 impl SqlConnection {

@@ -11,7 +11,7 @@ use crate::session::{
 };
 
 impl SqlConnection {
-    /// Runs one command on the link. Its reply is counted and its error noted for Lua. A panic is an error like any other.
+    /// Runs one command on the link, counts its reply and keeps its error for Lua. A panic counts as an error.
     pub(super) fn run(
         &mut self,
         query: &[u8],
@@ -48,12 +48,12 @@ impl SqlConnection {
         }
     }
 
-    /// Receives results that the script has not fetched, so that the next command can be sent. Returns false if one was an error.
+    /// Receives the results that the script has not fetched, so that a command can be sent. False if one was an error.
     #[inline]
     #[must_use]
     pub(super) fn drain(&mut self) -> bool {
         while self.more_results {
-            self.run(b"(a later one of the command before)", SqlCall::Query, |link| link.next_result());
+            self.run(b"(a later result of the previous statement)", SqlCall::Query, |link| link.next_result());
             if self.error != NONE {
                 return false;
             }
@@ -102,7 +102,7 @@ fn internal_error() -> SqlError {
     SqlError::client(2000, "internal error")
 }
 
-/// The table of `connect{…}` as Lua passes it. Null and 0 stand for the worker's own.
+/// The table given to `connect{…}`. Null and 0 stand for the worker's own values.
 #[repr(C)]
 struct Target {
     host: *const c_char,
@@ -137,7 +137,7 @@ fn connect(target: &ConnectTarget) -> *mut SqlConnection {
 }
 
 symbols! {
-    /// Returns the driver of this name, or null once the host has said why not. An empty name is the default.
+    /// Returns the driver of this name, or null after logging what is wrong. An empty name is the default.
     fn db_create(name: *const c_char) -> *const SqlDriver {
         let name = unsafe { text_of(name) };
         let known = shielded(false, |session| {

@@ -98,7 +98,7 @@ symbols! {
         with_random(|random| fill_varied(&mut random.generator, minimum, maximum, out))
     }
 
-    /// Creates texts in the connection's character set. A negative compressibility is none. If null, `why` tells why.
+    /// Creates texts in the connection's character set. A compressibility below 0 is none. On error fills `why`.
     fn bakeoff_texts_new(
         connection: &SqlConnection, content: *const c_char, length: usize, compressibility: f64, why: *mut c_char,
         why_room: usize,

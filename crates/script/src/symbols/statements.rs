@@ -22,7 +22,7 @@ pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, stat
     result
 }
 
-/// A bound parameter, as in MySQL's C API. `buffer` has a number as wide as its type, or `data_len` bytes. Lua owns the memory.
+/// A bound parameter, as in MySQL's C API. `buffer` holds a number of its type or `data_len` bytes. Lua owns it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct SqlBind {

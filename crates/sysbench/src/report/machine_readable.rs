@@ -126,7 +126,7 @@ fn operations(delta: &Delta, percentiles: &[Percentile]) -> Map<String, Value> {
     delta.latencies.by_operation().into_iter().skip(1).map(object).collect()
 }
 
-/// A file that an option names. It is created before the run, which would otherwise be for nothing.
+/// A file that an option names. It is created before the run, so that a bad path does not waste the run.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     file: File,

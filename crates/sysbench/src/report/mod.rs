@@ -14,7 +14,7 @@ pub(crate) fn percentile_ms(latencies: &LatencyHistogram, percentile: &Percentil
     ms(latencies.quantile_ns(percentile.per_cent / 100.0))
 }
 
-/// What report hooks get, under sysbench's names. Times and latencies are in seconds, `time_total` since counting began.
+/// What report hooks get, under sysbench's names. Times and latencies in seconds, `time_total` since counting began.
 pub(crate) fn statistics(
     delta: &Delta,
     time_total: f64,

@@ -1,4 +1,4 @@
-//! The thread that reports during a run: at each interval, at each checkpoint, through the script's hooks where it has them.
+//! The thread that reports during a run: at intervals and checkpoints, through the script's hooks if it has any.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

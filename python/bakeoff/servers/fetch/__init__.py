@@ -44,7 +44,7 @@ __all__ = [
 
 MIRROR = "BAKEOFF_MIRROR"
 _LIST_KEPT_S = 86_400.0
-_told: set[str] = set()  # notices of this process
+_told: set[str] = set()  # notices already shown
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _from_folder(entry: Entry, vendor: Vendor, full: bool, _folder: Path, _progr
 
 def _from_vendor(entry: Entry, vendor: Vendor, full: bool, mirror: str, folder: Path, progress: Progress) -> Fetched:
     """Download one of the files that a release may have, from one of its addresses or from a mirror."""
-    patient = bool(mirror) or entry.source is None  # else a host that lately did not answer is not asked again
+    patient = bool(mirror) or entry.source is None  # else a host that recently did not answer is skipped
     silent: dict[str, str] = {}
     without: dict[str, None] = {}
     for offered in vendor.offered(entry.version, full=full):

@@ -22,7 +22,7 @@ LISTED = "in bakeoff's list"
 
 
 def check_vendor_file(server: str, file: Path, offered: Release, vendor: Vendor, address: str) -> str:
-    """Check a vendor's file and say how. A strong checksum in the list saves asking for the vendor's."""
+    """Check a vendor's file and return how. The vendor's checksum is fetched only if the list has no strong one."""
     expected = [(LISTED, offered.checksum)] if offered.checksum else []
     signature = ""
     if len(offered.checksum) < _STRONG:
@@ -33,7 +33,7 @@ def check_vendor_file(server: str, file: Path, offered: Release, vendor: Vendor,
 
 
 def check(server: str, file: Path, expected: Sequence[tuple[str, str]], *, ours: bool = True) -> str:
-    """Compare a file with checksums, each with where it was read, and say what was checked.
+    """Compare a file with pairs (where the checksum was read, checksum), and return what was checked.
 
     A file that differs is refused, and kept aside if it is `ours` to move. The first file without a checksum is
     recorded; a later one that differs is refused.
@@ -50,7 +50,7 @@ def check(server: str, file: Path, expected: Sequence[tuple[str, str]], *, ours:
             aside = f"and is kept as {_set_aside(file)}" if ours else "and was left where it is"
             raise ServerError(
                 f"server {server}: {file.name} has {_NAMES[kind]} {found[:16]}…, expected {checksum[:16]}… ({where}).",
-                hint=f"The file is damaged or another one; it was not unpacked, {aside}.",
+                hint=f"The file is damaged or not the one expected; it was not unpacked, {aside}.",
             )
         said.append(f"{_NAMES[kind]} {where}")
     return "; ".join(said)
@@ -103,7 +103,7 @@ def _signature(server: str, file: Path, vendor: Vendor, address: str) -> str:
                     f"server {server}: {file.name} does not match its OpenPGP signature.",
                     hint=f"It was not unpacked, and is kept as {_set_aside(file)}.",
                 )
-    return "signature not checked, because its key could not be had"
+    return "signature not checked, because its key could not be fetched"
 
 
 def _recorded(key: str, file: Path) -> str:

@@ -84,7 +84,7 @@ def file_name(name: str, address: str) -> str:
 def download(address: str, target: Path, progress: Progress, *, patient: bool = True) -> Path:
     """Download a file, or the rest of it after an earlier attempt was interrupted.
 
-    A host that lately did not answer is asked again only if `patient`.
+    A host that recently did not answer is asked again only if `patient`.
     """
     import tenacity
 
@@ -151,7 +151,7 @@ def _require_success(answer: "httpx.Response", address: str, *, html: bool = Fal
 
 @contextmanager
 def answering(address: str, *, patient: bool) -> Iterator["httpx.Client"]:
-    """Yield a client for a host; turn what goes wrong on the way into `Unavailable`, and remember a silent host."""
+    """Yield a client for a host; turn network errors into `Unavailable`, and remember a host that fails."""
     import httpx
 
     host = host_of(address)

@@ -1,4 +1,4 @@
-"""Unpacks what a server needs of a distribution, about a third of 700 MB."""
+"""Unpack the part of a distribution that a server needs, about a third of 700 MB."""
 
 import fnmatch
 import io
