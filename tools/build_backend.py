@@ -22,6 +22,7 @@ def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: s
     # A source distribution does not keep the executable bit.
     Path("python/bakeoff.data/scripts/bakeoff").chmod(0o755)
     # `bakeoff audit` quotes sizes from the record.
+    shutil.rmtree("python/bakeoff/audit/record", ignore_errors=True)
     for file in Path("docs/record").glob("*/*.json"):
         if file.name in ("analysis.json", "study.json"):
             to = Path("python/bakeoff/audit/record", *file.parts[-2:])

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / part) for part in ("python", "bench")]
@@ -114,9 +115,9 @@ def run(chosen: argparse.Namespace, console: Console) -> int:
     present, notes = usable_clients(chosen)
     for note in notes:
         console.print(f"client-cost: {note}", style="yellow", highlight=False)
-    if not present:
-        return fail("no client to measure.")
-    wanted = cases(chosen)
+    wanted = [case for case in cases(chosen) if not all(client.unsupported(case) for client in present)]
+    if not wanted:
+        return fail("no client to measure in these cells.")
     rng = random.Random(chosen.seed)
     with contextlib.ExitStack() as stack:
         if chosen.server:
@@ -128,13 +129,14 @@ def run(chosen: argparse.Namespace, console: Console) -> int:
         placement = report.Placement.of(present, server, why_free)
         console.print(f"server {server.version}; {', '.join(client.name for client in present)}", highlight=False)
         console.print(str(placement), highlight=False)
-        cells, budget = [], matrix.Budget(chosen.minutes, len(wanted))
+        settings = {key: getattr(chosen, key) for key in SETTINGS}
+        cells, budget, at = [], matrix.Budget(chosen.minutes, len(wanted)), datetime.now(UTC)
         for case in wanted:
             cells.append(measure_cell(case, present, server, chosen, rng, budget))
             report.print_cell(console, cells[-1], placement)
-    settings = {key: getattr(chosen, key) for key in SETTINGS}
-    content = report.content(cells, server, present, placement, settings, notes)
-    path = record.write("client-cost", content, chosen.results)
+            # After each one, so that a cell that fails loses none of the earlier ones.
+            content = report.content(cells, server, present, placement, settings, notes)
+            path = record.write("client-cost", content, chosen.results, at=at)
     console.print(f"written: {path}", highlight=False)
     return 0
 

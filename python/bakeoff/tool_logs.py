@@ -67,5 +67,6 @@ def hammerdb_runs(text: str) -> Iterator[LoggedRun]:
         other = re.search(r"System achieved \d+ (.+?) TPM at (\d+) NOPM", line)  # Oracle of older versions
         if done or other:
             nopm, server = (done[1], done[2]) if done else (other[2], other[1]) if other else ("", "")
-            yield LoggedRun("HammerDB", users, float(nopm), server, None, seconds, None, tuple(series), "TPROC-C")
+            if int(nopm):  # else no virtual user could work
+                yield LoggedRun("HammerDB", users, float(nopm), server, None, seconds, None, tuple(series), "TPROC-C")
             series = []

@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bakeoff.audit import record
+from bakeoff.audit.setups import read_setup
 from tests.audit.conftest import FORMATS, write
 
 BASE = {
@@ -97,6 +98,22 @@ def test_options_that_the_server_ignored_are_named(inside, make):
     assert "performance_schema=OFF" not in out
 
 
+@pytest.mark.parametrize(
+    ("version", "read"),
+    [
+        ("8.0.31", ["mysqld", "mysqld-8.0"]),
+        ("10.11.6-MariaDB", ["mysqld", "mariadb", "galera", "mariadb-10.11"]),
+        ("11.4.2-MariaDB", ["mysqld", "mariadb", "galera", "mariadb-11"]),
+        (None, ["mysqld", "mariadb", "galera"]),
+    ],
+)
+def test_only_the_groups_that_the_server_reads_count(make, version, read):
+    groups = ("mysqld", "mysqld-1", "mysqld-8.0", "mariadb", "galera", "mariadb-10.1", "mariadb-10.11", "mariadb-11")
+    make("a", {"version": version}, my__cnf="".join(f"[{each}]\nx_{each}=1\n" for each in groups))
+    options = read_setup("a").options
+    assert [each for each in groups if f"x_{each}".replace("-", "_") in options] == read
+
+
 def test_two_my_cnf_files_are_compared_by_what_they_set(inside, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tmp_path.joinpath("a.cnf").write_text("[mysqld]\ninnodb_flush_log_at_trx_commit=2\nkey_buffer_size=16M\n")
@@ -144,10 +161,24 @@ def test_different_threads_and_run_lengths_are_differences(inside, make):
     assert values == {"runs: seconds": ["60", "90"], "runs: threads": ["2", "8"]}
 
 
+def test_a_log_with_intervals_is_not_another_setting(inside, make):
+    make("a", x__log=log(100, [100] * 60)), make("b", x__log=log(100)), make("c")
+    found = json.loads(inside("audit", "a", "b", "--format", "json").out)
+    assert found["differences"] == []
+    for setups in (("a", "b"), ("a", "c")):
+        assert "trends, stalls and the end of the warm-up: log with" in " ".join(inside("audit", *setups).out.split())
+
+
 def test_hammerdb_logs_are_read(inside, make):
     text = "Vuser 1:2 Active Virtual Users configured\nVuser 1:System achieved {} NOPM from 46113 MySQL TPM\n"
     make("a", one__log=text.format(20000)), make("b", one__log=text.format(25000))
     assert "TPROC-C/2: b over a is 1.25×" in inside("audit", "a", "b").out
+
+
+def test_a_hammerdb_run_whose_users_all_failed_has_no_result(inside, make):
+    make("a"), make("b", one__log="Vuser 1:System achieved 0 NOPM from 0 MySQL TPM\n")
+    ran = inside("audit", "a", "b")
+    assert (ran.code, "b: one.log: a log without its result" in ran.out) == (0, True)
 
 
 def test_every_bad_file_is_listed_in_one_line_and_ignored(inside, make, tmp_path):

@@ -3,6 +3,10 @@
 import json
 import math
 import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from slices import epoch_of, slice_row
@@ -79,6 +83,29 @@ def test_the_size_of_one_of_several_factors_is_its_main_effect(audited, tmp_path
     (found,) = json.loads(audited("json"))["differences"][0]["sizes"]
     assert found["factor"] == "tls"
     assert found["estimate"]["mean"] == pytest.approx(math.log(0.9), abs=0.01)
+
+
+def test_a_record_that_was_also_copied_for_a_wheel_counts_once(tmp_path, monkeypatch):
+    folders = (tmp_path / "none", tmp_path / "record", tmp_path / "copy")
+    monkeypatch.setattr(record, "FOLDERS", folders)
+    for folder in folders[1:]:
+        keep(folder / "tls", [TLS], {("disabled",): 1.0, ("required",): 0.9})
+    assert (len(record.read_record().sizes), len(record.read_record().spreads)) == (1, 1)
+
+
+def test_a_wheel_gets_the_record_as_it_is(tmp_path, monkeypatch):
+    names = ("build_editable", "build_sdist", "build_wheel")
+    names += ("get_requires_for_build_sdist", "get_requires_for_build_wheel")
+    monkeypatch.setitem(sys.modules, "maturin", SimpleNamespace(**dict.fromkeys(names, lambda *_: "x.whl")))
+    monkeypatch.chdir(tmp_path)
+    old, command = Path("python/bakeoff/audit/record/old"), Path("python/bakeoff.data/scripts/bakeoff")
+    old.mkdir(parents=True), command.parent.mkdir(parents=True), command.touch()
+    Path("docs/record/new").mkdir(parents=True)
+    Path("docs/record/new/study.json").touch()
+    monkeypatch.delitem(sys.modules, "tools.build_backend", raising=False)
+    monkeypatch.setenv("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")
+    import_module("tools.build_backend").build_wheel("dist")
+    assert [each.name for each in old.parent.iterdir()] == ["new"]
 
 
 @pytest.mark.parametrize("damage", [None, "study.json", "analysis.json"])

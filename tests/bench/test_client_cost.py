@@ -1,5 +1,6 @@
 """The client-cost benchmark: its arithmetic, and a whole run against a fake server of known latency."""
 
+import importlib.util
 import json
 import random
 import shutil
@@ -115,6 +116,35 @@ def test_a_missing_server_is_a_one_line_error(binaries: Path, tmp_path: Path) ->
     done = run_benchmark(binaries, tmp_path / "none.sock", tmp_path, "--clients=bareloop")
     assert done.returncode == 3
     assert done.stderr.startswith("client-cost: the server at ") and done.stderr.count("\n") == 1
+
+
+def test_cells_that_no_client_can_run_are_left_out(tmp_path: Path) -> None:
+    done = run_benchmark(tmp_path, tmp_path / "none.sock", tmp_path, "--clients=pymysql", "--quick")
+    assert done.returncode == 3
+    assert done.stderr == "client-cost: no client to measure in these cells.\n"
+
+
+def test_a_cell_that_fails_loses_none_of_the_earlier_ones(tmp_path, monkeypatch) -> None:
+    spec = importlib.util.spec_from_file_location("client_cost_run", ROOT / "bench" / "client-cost" / "run.py")
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    pymysql = program.drivers.PyMySql()
+    monkeypatch.setattr(sys, "argv", ["run.py", "--socket=x", "--statements=text", f"--results={tmp_path}"])
+    monkeypatch.setattr(program, "usable_clients", lambda _: ([pymysql], []))
+    monkeypatch.setattr(program.place, "running", lambda *_: program.Server("x", "", 0, "root", "sbtest", 1, "8.0"))
+    monkeypatch.setattr(program, "to_be_paired", lambda server: (server, "no"))
+    measured = iter([program.report.Cell(program.cases(program.options())[0])])
+
+    def measure_cell(*_):
+        try:
+            return next(measured)
+        except StopIteration:
+            raise clients.ClientFailed("it died") from None
+
+    monkeypatch.setattr(program, "measure_cell", measure_cell)
+    assert program.main() == 3
+    (path,) = tmp_path.glob("client-cost-*.json")
+    assert len(json.loads(path.read_text())["cells"]) == 1
 
 
 def test_an_unknown_client_is_named(binaries: Path, tmp_path: Path) -> None:

@@ -70,6 +70,13 @@ def test_a_dry_run_says_what_it_would_take_and_starts_nothing(shell, inside):
     assert inside("duel", "mysql:8.0.15", "mysql:8.0.15", "--fail-on", "faster").code == 2
 
 
+def test_a_list_of_installed_servers_may_be_empty(inside, monkeypatch):
+    monkeypatch.setattr("bakeoff.cli.listing.is_installed", lambda _entry: False)
+    listed = inside("server", "list", "-v")
+    assert listed.code == 0 and listed.out.strip() == "no servers yet"
+    assert json.loads(inside("server", "list", "-v", "--format", "json").out) == []
+
+
 def test_one_workload_is_listed_with_its_options(inside):
     lines = inside("list", "workloads", "oltp_read_only").out.splitlines()
     assert [line.split()[:2] for line in lines if line.split()[:1] == ["range_size"]] == [["range_size", "100"]]

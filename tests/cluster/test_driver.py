@@ -17,7 +17,7 @@ from messages import study
 from bakeoff.cli.arguments import Nodes
 from bakeoff.cli.duel import duel
 from bakeoff.cli.run import RunOptions, check_study
-from bakeoff.cluster import driver, nodes, worker
+from bakeoff.cluster import command, driver, nodes, worker
 from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, require_like_machines, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
@@ -80,6 +80,24 @@ def test_an_unreachable_head_is_an_error(inside):
     ran = inside("cluster", "check", "127.0.0.1:1024")
     assert ran.code == 3
     assert ran.complaint.startswith("bakeoff: ray: no cluster can be reached at 127.0.0.1:1024: Connection refused.")
+
+
+def test_a_node_whose_daemons_cannot_be_watched_is_a_problem_of_its_own(monkeypatch):
+    def get(_ray, name, _answer, *, what):
+        if name == "a":
+            raise HostError(f"node {name}: {what}")
+        return {"raylet": 0.001}
+
+    task = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda _: None))
+    monkeypatch.setattr(nodes, "alive_nodes", lambda _: [node(name) for name in "ab"])
+    monkeypatch.setattr(
+        nodes, "ask_facts", lambda _, asked: [replace(each, facts=each.facts | {"time_s": 0}) for each in asked]
+    )
+    monkeypatch.setattr(nodes, "on_node", lambda *_: {})
+    monkeypatch.setattr(nodes, "get", get)
+    checked = command._check(SimpleNamespace(remote=lambda **_: lambda _: task))
+    assert [each.problem for each in checked] == ["node a: its daemons could not be watched", ""]
+    assert [each.daemons for each in checked] == [{}, {"raylet": 0.001}]
 
 
 @pytest.mark.parametrize(("failures", "reached"), [(2, True), (3, False)])
@@ -226,12 +244,12 @@ def test_a_hosts_rows_are_compared_until_it_has_a_valid_epoch(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("kind", [HostError, ServerError])
-@pytest.mark.parametrize("other", ["ready", "loads"])
+@pytest.mark.parametrize("other", ["ready", "loads", "has not begun"])
 def test_a_node_that_cannot_load_is_left_out_if_another_can(kind, other):
     bad, good = (driver._Remote(node(name), None) for name in "ab")
     good.ready = other == "ready"
     hosts = RayHosts(None, None, study(), None, worker.Reports(), None, None, _remotes=[bad, good])
-    hosts._waiting = {} if good.ready else {"x": (good, "prepare")}
+    hosts._waiting = {"x": (good, "prepare")} if other == "loads" else {}
     message = "disk: full"
     hosts._welcome(bad, worker.Answer(error=kind(message)))
     assert (bad.left_out, good.left_out) == (True, False)
@@ -244,6 +262,28 @@ def test_a_node_that_cannot_load_is_left_out_if_another_can(kind, other):
         hosts._welcome(good, worker.Answer(error=kind(message)))
 
 
+def test_the_next_node_loads_first_if_the_first_one_cannot(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "unpack", lambda *_, **__: None)
+    monkeypatch.setattr(driver, "get", lambda *_, **__: None)
+    monkeypatch.setattr(RayHosts, "_actor", lambda *_: SimpleNamespace(pid=SimpleNamespace(remote=lambda: None)))
+    asked, ready = [], worker.Ready(1, {}, {}, {}, b"")
+
+    def prepare(hosts, remote, *, first):
+        asked.append((remote.node.name, first))
+        hosts._waiting[remote.node.name] = (remote, "prepare")
+
+    def wait(hosts):
+        name, (remote, _) = hosts._waiting.popitem()
+        hosts._welcome(remote, worker.Answer(error=HostError("disk: full")) if name == "a" else worker.Answer(ready))
+
+    monkeypatch.setattr(RayHosts, "_prepare", prepare)
+    monkeypatch.setattr(RayHosts, "wait", wait)
+    run = RunDirectory.create(tmp_path, study())
+    hosts = RayHosts(None, run, study(), None, worker.Reports(), None, read_before(run))
+    assert hosts.prepare([node(name) for name in "abc"]) == 1
+    assert asked == [("a", True), ("b", True), ("c", False)]
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -254,7 +294,7 @@ def test_a_node_that_cannot_load_is_left_out_if_another_can(kind, other):
 def test_a_node_with_another_binary_options_or_script_is_refused(tmp_path, monkeypatch, changed, words):
     monkeypatch.setattr(driver, "unpack", lambda *_, **__: None)
     monkeypatch.setattr(driver, "script_digests", lambda _: {"/own.lua": "here"})
-    same = worker.Ready(1, {"A": "8.0.15"}, {"A": "given"}, {"/own.lua": "here"}, {}, b"")
+    same = worker.Ready(1, {"A": "given"}, {"/own.lua": "here"}, {}, b"")
     run = RunDirectory.create(tmp_path, study())
 
     def hosts():

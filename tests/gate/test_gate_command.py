@@ -128,7 +128,7 @@ def test_an_error_in_a_study_file_names_its_line(inside, shell):
         "title: ci\nworkloads: [{script: oltp_point_select, rate_per_s: 100}]\nservers: [mysql:5.7.22, mysql:8.0.15]\n"
     )
     ran = inside("gate", "--study", "ci.yaml")
-    assert (ran.code, "fixed where a rate" in ran.complaint) == (ExitCode.USAGE, True)
+    assert (ran.code, "a fixed rate or speed" in ran.complaint) == (ExitCode.USAGE, True)
 
 
 def test_git_bisect_skips_a_missing_build_and_aborts_on_a_mistake(inside):

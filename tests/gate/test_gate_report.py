@@ -17,7 +17,7 @@ from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.numbers import change_interval
 from bakeoff.results import RunDirectory
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Interval, Stop
+from bakeoff.stats.model import Analysis, Interval, Stop
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
@@ -209,6 +209,24 @@ def test_a_resumed_gate_has_the_exit_code_of_an_uninterrupted_one(inside, shell,
     assert "The gate " in ran.out
     name = as_question(study).name
     assert (run.path / "gate.md").read_text().startswith(f"<!-- bakeoff:gate:{name} -->")
+
+
+def test_explaining_a_gate_changes_nothing_but_its_report(inside, shell, monkeypatch):
+    pytest.importorskip("bakeoff.explain.command")
+    study = gate(junit=shell.folder / "gone" / "gate.xml", bisect=True)
+    run = make_run(shell.folder, study, Truth(effect={"B": SLOWER}, sd_slice=0.02, sd_restart=0.006), epochs=8)
+    run.write_json("analysis.json", analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+    monkeypatch.setattr("bakeoff.explain.command.require_explainable", lambda *_: None)
+    monkeypatch.setattr("bakeoff.cli.run.run_study", lambda *_, **__: (run, run.read("analysis.json", Analysis)))
+    ran = inside("explain", str(run.path))
+    assert ran.code == ExitCode.DONE and "The gate failed" in ran.out, ran
+    assert (run.path / "report.html").exists() and not (run.path / "gate.md").exists()
+
+
+def test_the_summary_says_how_many_restarts_there_were_whatever_else_the_report_found(view_of):
+    view = view_of(SLOWER)
+    more = view.model_copy(update={"summary": (*view.summary, "The storage was at its limit.")})
+    assert "8 restarts of every server" in gate_markdown(more, "gate")
 
 
 def test_a_gate_whose_files_cannot_be_written_is_not_resumed(inside, shell):

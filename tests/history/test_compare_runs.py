@@ -148,6 +148,19 @@ def test_the_machine_of_a_cluster_run_is_the_host_that_measured(tmp_path, capfd)
     assert "small was measured on another machine: CPUs 96 and 2." in capfd.readouterr().out
 
 
+def test_runs_of_one_name_in_several_folders_are_told_apart(tmp_path, capfd):
+    folders = [tmp_path / folder / name for folder, name in (("a", "x"), ("b", "x"), ("c", "y"))]
+    for folder in folders:
+        made(folder.parent, folder.name)
+    assert command(["compare", *map(str, folders)]) == 0
+    out = capfd.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("run ")] == [
+        f"run {number}: {folder}" for number, folder in enumerate(folders, start=1)
+    ]
+    assert len(re.findall(r" 2: \d", out)) == len(re.findall(r" 3: \d", out)) > 0
+    assert not re.search(r" 1: \d", out)
+
+
 def test_runs_that_share_nothing_are_refused_and_study_differences_noted(root, tmp_path):
     writes = made(tmp_path, "writes", study=duel_study(workloads=("oltp_write_only",), threads=(4,)))
     with pytest.raises(ResultsError, match="shares no cell and arm with writes"):

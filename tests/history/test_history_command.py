@@ -67,6 +67,13 @@ def test_files_of_other_tools_become_a_history_and_are_compared(inside, shell):
     assert "0 of them new" in again.err
 
 
+def test_one_run_a_series_is_too_few_for_an_interval(inside, shell):
+    for series in ("old", "new"):
+        file = min(map(str, IMPORTS.glob(f"{series}-*.log")))
+        inside("history", "import", file, "--series", series, "--workload", "reads", "--history", "h.db")
+    assert "too few for an interval" in inside("compare", "old", "new", "--history", "h.db").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

@@ -75,6 +75,17 @@ def test_cgroup_v2_has_one_folder(tmp_path):
     assert group.storage_counters(Device(8, 0, "sda"))["storage.reads"] == 0
 
 
+def test_an_idle_device_without_numbers_in_io_stat_is_counted_as_zero(tmp_path):
+    mount, own = new_tree(tmp_path / "cg")
+    group = Group("g", ("io",), Undo(tmp_path), mount, own)
+    stat = group.folders[0] / "io.stat"
+    stat.write_text("8:16\n8:0 rbytes=500 wbytes=600 rios=5 wios=6\n")
+    assert set(group.storage_counters(DISK).values()) == {0}
+    stat.write_text("7:0 8:16 rbytes=500 wbytes=600 rios=5 wios=6\n")  # Linux 5.14 to 5.18
+    assert group.storage_counters(DISK)["storage.reads"] == 5
+    assert group.storage_counters(Device(7, 0, "loop0"))["storage.reads"] == 0
+
+
 def test_cgroup_v2_enables_a_disabled_controller(tmp_path):
     mount, own = new_tree(tmp_path / "cg", enabled="memory")
     assert find_tree("io", mount, own).parent == mount

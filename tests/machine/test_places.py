@@ -134,6 +134,19 @@ def test_a_server_is_restricted_below_the_machines_huge_page_mode(tmp_path):
     assert [huge_pages.restriction(mode, file) for mode in ("madvise", "never")] == [None, 0]
 
 
+def test_an_arm_without_a_huge_page_mode_needs_the_machines(tmp_path, monkeypatch):
+    file = tmp_path / "enabled"
+    file.write_text("always [madvise] never")
+    monkeypatch.setattr(huge_pages, "_knows_advised", lambda: False)
+    with pytest.raises(HostError, match=r"takes Linux 6\.18"):
+        huge_pages.require(["", "always"], file)
+    huge_pages.require(["never", "always"], file)
+    huge_pages.require(["", "never"], file)
+    huge_pages.require(["always"], file)
+    file.write_text("always madvise [never]")
+    huge_pages.require(["", "always"], file)
+
+
 def test_missing_huge_pages_are_an_error(tmp_path):
     with pytest.raises(HostError, match="no transparent huge pages"):
         huge_pages.require(["never"], tmp_path / "none")
@@ -169,6 +182,27 @@ def test_an_unknown_file_system_is_an_error_even_without_modprobe(tmp_path, monk
     monkeypatch.setattr(images.shutil, "which", lambda name, **_: None if name == "modprobe" else f"/sbin/{name}")
     with pytest.raises(HostError, match="file_system xfs: this kernel does not know it"):
         images.require("xfs", proc=tmp_path, dev=tmp_path)
+
+
+def test_system_programs_are_found_without_sbin_in_path(tmp_path, monkeypatch):
+    """As for root after `su` on Debian."""
+    searched = []
+
+    def run(command, *, env, **_):
+        searched.append((command[0], env["PATH"]))
+        return subprocess.CompletedProcess(command, 0, "delay\n", "")
+
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(images.subprocess, "run", run)
+    monkeypatch.setattr(images.shutil, "which", lambda name, path: f"/usr/sbin/{name}" if "sbin" in path else None)
+    monkeypatch.setattr(images, "attached", lambda _: contextlib.nullcontext("/dev/loop7"))
+    monkeypatch.setattr(images, "mount", lambda *_: None)
+    (tmp_path / "mapper").mkdir()
+    (tmp_path / "mapper/control").touch()
+    images.require_delay(tmp_path)
+    home = tmp_path / "001"
+    images.mount_image(home, "ext4", size_bytes=1, latency_ms=5, undo=Undo(tmp_path), name="x")
+    assert searched == [(name, "/usr/bin:/bin:/usr/sbin:/sbin") for name in ("dmsetup", "dmsetup", "mkfs.ext4")]
 
 
 def test_a_delay_is_a_device_below_the_file_system(tmp_path, monkeypatch):

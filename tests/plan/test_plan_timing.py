@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bakeoff.plan import SliceLength, guard_ns, ideal_seconds, least_seconds, pilot_slice_max_ns, whole_blocks
 from bakeoff.plan.epochs import seed_for, shuffled
-from bakeoff.plan.timing import LONG_S, fit_seconds, longest_slice_ns, seconds_min, seconds_with_hosts
+from bakeoff.plan.timing import LONG_S, fit_seconds, guarded, longest_slice_ns, seconds_min, seconds_with_hosts
 
 
 def test_seed_scheme_is_the_documented_one():
@@ -41,7 +41,7 @@ def test_each_arm_starts_first_about_equally_often():
     ],
 )
 def test_measuring_time_is_fitted_to_the_budget(budget_s, overhead_s, cells, expected):
-    got = fit_seconds(20.0, rest_s=budget_s, overhead_s=overhead_s, cells=cells, least_s=seconds_min(2))
+    got = fit_seconds(20.0, rest_s=budget_s, overhead_s=overhead_s, cells=cells, least_s=seconds_min(2, guarded(0)))
     assert got == pytest.approx(expected)
 
 

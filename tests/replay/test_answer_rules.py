@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 
 from bakeoff.replay import answer_rules
 from bakeoff.replay.answer_rules import (
+    Answers,
     Column,
     Reply,
     Shape,
     compare_replies,
+    merged,
     shape_of,
     volatile_words,
     without_literals,
@@ -155,6 +157,12 @@ def test_large_results_are_compared_by_checksums(monkeypatch):
     assert base.kept is None
     assert kinds(base, other) == (set(), set())
     assert kinds(base, reply(A, B, (3, "x"))) == ({"rows"}, set())
+
+
+def test_compared_tables_are_known_if_either_of_two_passes_compared_them():
+    given = dict(capture="x", seconds=1.0, limit_s=1.0, executed=1, skipped={}, not_reached=0, digests={})
+    ended, whole = Answers(**given, ended_by="ALTER t"), Answers(**given, tables=4)
+    assert [merged(*each).tables for each in ((ended, whole), (whole, ended))] == [4, 4]
 
 
 @pytest.mark.parametrize(

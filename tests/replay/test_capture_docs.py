@@ -64,5 +64,5 @@ def test_a_capture_file_has_the_documented_lines_and_fields(inside, shell, logs)
             assert line.keys() - optional <= described["event"].keys()
         else:
             assert list(line) == list(described[line["type"]]), "fields and their order"
-    table = PAGE.split("Fields of an event")[1].split("\n\n")[1]
+    table = PAGE.split("An event has these fields")[1].split("\n\n")[1]
     assert described["event"].keys() - {"type"} <= set(re.findall(r"`(\w+)`", table))

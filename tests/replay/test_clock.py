@@ -1,5 +1,7 @@
 """How a capture is cut and refused when replayed by the clock, or with more sessions than connections."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from bakeoff.errors import SpecError
@@ -147,6 +149,17 @@ def test_timed_replay_refuses_a_log_without_times(tmp_path):
     make_capture(logs, tmp_path / "x.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
     with pytest.raises(SpecError, match="the log has no times, so it cannot"):
         MEASURING.check(None, Workload(script=str(tmp_path / "x.capture"), speed=1))
+
+
+@pytest.mark.parametrize("speed", [None, 1])
+def test_a_replay_of_reads_refuses_a_log_that_only_writes(tmp_path, speed):
+    path = log_of(tmp_path, [0, 1], "DELETE FROM t")
+    with pytest.raises(SpecError, match="it has no plain read to replay"):
+        MEASURING.check(None, Workload(script=str(path), speed=speed, writes=False))
+    running = SimpleNamespace(has_running_server=True)
+    with pytest.raises(SpecError, match="it has no plain read to replay"):
+        MEASURING.check(running, Workload(script=str(path), speed=speed))
+    MEASURING.check(running, Workload(script=str(path), speed=speed, writes=True))
 
 
 def test_a_chunk_of_reads_grows_with_the_copies_of_its_connections(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from messages import study
 
 from bakeoff.replay import before_epochs
-from bakeoff.replay.answer_rules import Answers, Reply
+from bakeoff.replay.answer_rules import Answers, Reply, Shape, compare_replies
 from bakeoff.replay.answers import AnswersPass
 from bakeoff.replay.sessions import _LOCK, TOO_LONG, Sessions, _Session
 from bakeoff.replay.workload import WORKLOAD
@@ -54,6 +54,44 @@ def test_set_names_precedes_the_variables_it_would_reset(monkeypatch):
         "SET SESSION character_set_results = NULL",
         "SET SESSION collation_connection = 'utf8mb4_bin'",
     ]
+
+
+def test_every_version_lists_as_many_warnings(monkeypatch):
+    sent = []
+    monkeypatch.setattr(_Session, "run", lambda _, sql: sent.append(sql.decode()) or Reply())
+    _Session(SimpleNamespace(connect=lambda **_: Connection()), {}, read_only=False, several=False)
+    assert sent[-1].endswith(" max_error_count=65535")
+
+
+class Results:
+    """A cursor over result sets, each a row of floats."""
+
+    def __init__(self, *sets):
+        self._sets = [[str(number).encode() for number in row] for row in sets]
+
+    @property
+    def _result(self):
+        fields = [SimpleNamespace(name=f"c{at}", type_code=5, charsetnr=63) for at in range(len(self._sets[0]))]
+        return SimpleNamespace(field_count=len(fields), fields=fields)
+
+    def fetchmany(self, _count):
+        row, self._sets[0] = self._sets[0], []
+        return [tuple(row)] if row else []
+
+    def nextset(self):
+        return self._sets.pop(0) == [] and bool(self._sets)
+
+
+def test_result_sets_of_several_widths_are_compared():
+    def reply_of(*sets):
+        reply = Reply()
+        _Session._read(None, Results(*sets), reply, until=float("inf"))
+        return reply
+
+    first = reply_of([1.0, 2.0], [0.1])
+    for second, differences in (([0.1 + 1e-16], []), ([0.2], ["rows"]), ([0.1, 0.1], ["rows"])):
+        found = compare_replies(first, reply_of([1.0, 2.0], second), Shape())
+        assert list(found.differences) == differences
 
 
 @pytest.mark.parametrize(("several", "sent"), [(True, ["several"]), (False, [])])

@@ -124,14 +124,15 @@ def test_checks_after_many_short_slices_are_throttled(monkeypatch):
     assert len(asked) == 25 and 2500 <= asked[-1] < 2600
 
 
-def test_the_capture_of_a_log_is_private_and_a_single_session_is_explained(tmp_path, inside, shell):
+@pytest.mark.parametrize("stem", ["general", "größe (1)"])
+def test_the_capture_of_a_log_is_private_and_a_single_session_is_explained(inside, shell, stem):
     head = "mysqld, Version: 8.0.15 (x). started with:\nTcp port: 0  Unix socket: x\nTime  Id Command    Argument\n"
     lines = [f"2026-11-23T10:00:0{n}.000000Z\t    {1 + n % 2} Query\tSELECT {n}\n" for n in range(6)]
-    (shell.folder / "general.log").write_text(head + "".join(lines))
-    command = ("replay", "general.log", "mysql:8.0.15", "mysql:5.7.22", "--dry-run")
+    (shell.folder / f"{stem}.log").write_text(head + "".join(lines))
+    command = ("replay", f"{stem}.log", "mysql:8.0.15", "mysql:5.7.22", "--dry-run")
     ran = inside(*command)
     assert ran.code == 0, ran
-    (capture,) = (shell.folder / "runs" / "captures").glob("general-*.capture")
+    (capture,) = (shell.folder / "runs" / "captures").glob(f"{stem}-*.capture")
     assert capture.stat().st_mode & 0o777 == 0o600
     assert capture.name in ran.err and "runs prune" in ran.err
     assert "one session, because no two statements" in " ".join(ran.err.split())

@@ -20,7 +20,9 @@ def analysis(run):
 
 @pytest.fixture(scope="session")
 def view(run, analysis):
-    return build_view(run, analysis)
+    with pytest.MonkeyPatch.context() as patch:  # as if the run were in the default folder
+        patch.setenv("BAKEOFF_RUNS", str(run.path.parent))
+        return build_view(run, analysis)
 
 
 @pytest.fixture(scope="session")

@@ -364,7 +364,8 @@ def test_a_server_without_process_metrics_has_no_cpu_column(tmp_path):
     render_html(view)
 
 
-def test_an_analysis_read_back_from_disk_gives_the_same_view(run, analysis, view):
+def test_an_analysis_read_back_from_disk_gives_the_same_view(run, analysis, view, monkeypatch):
+    monkeypatch.setenv("BAKEOFF_RUNS", str(run.path.parent))
     run.write_json("analysis.json", analysis)
     assert build_view(run, run.read("analysis.json", Analysis)) == view
 

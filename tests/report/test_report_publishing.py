@@ -9,7 +9,8 @@ from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view
-from bakeoff.report.markdown import objection, publish, published_charts, render_markdown
+from bakeoff.report.markdown import objection, publish, published_charts, render_markdown, section_lines
+from bakeoff.report.view import Prose, Section
 from bakeoff.stats.model import Obstacle
 
 
@@ -40,6 +41,12 @@ def test_without_a_thread_ladder_the_picture_is_throughput_over_time(tmp_path):
     assert list(published_charts(view)) == ["verdicts", "time-0"]
     assert "](time-0.svg)" in render_markdown(view, pictures="")
     assert "![" not in render_markdown(view)  # for a terminal or a pipe, which have no pictures beside them
+
+
+def test_markdown_escapes_everything_but_code():
+    text = "`operator new[]` and `a<b>`, not <b>, [] or ``<i>`` <u> `"
+    *_, shown = section_lines(Section.of("t", Prose(text=text)), 2, {})
+    assert shown == r"`operator new[]` and `a<b>`, not &lt;b&gt;, \[\] or `<i>` &lt;u&gt; `"
 
 
 def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_analysis, tmp_path, inside):

@@ -101,6 +101,11 @@ def test_an_overfull_screen_is_truncated(view_of):
     assert shown.count("… and ") >= 3 and "6 restarts" in shown and "x" * 77 + " 0" in shown
 
 
+def test_columns_of_one_title_keep_their_own_values(view_of):
+    table = Table(id="t", columns=("", ""), rows=(Row.of("host", "tower"), Row.of("memory", "64 GB")))
+    assert "host    tower\nmemory  64 GB\n" in screen_with(view_of("two arms"), table=table)
+
+
 def test_long_paths_get_their_own_line_and_local_ones_are_relative(view_of, tmp_path, monkeypatch):
     deep = tmp_path / "a folder" / ("x" * 60) / "run"
     placed = view_of("two arms").model_copy(update={"directory": str(deep)})

@@ -71,7 +71,7 @@ def test_the_page_shows_every_part_and_links_to_the_section(shown):
 
 def test_markdown_leaves_out_charts_and_page_only_parts(shown):
     text = render_markdown(shown)
-    assert "## Everything\n\nSee `docs/&lt;x&gt;.md`.\n\n- processor: fast\n" in text
+    assert "## Everything\n\nSee `docs/<x>.md`.\n\n- processor: fast\n" in text
     assert "### Inside\n\n| cell | arm | value |\n| --- | --- | ---: |\n| c | A | 1 (2×) |\n\nwhat it is" in text
     assert "```sh\nbakeoff run <x>\n```" in text
     for absent in ("a chart", "before", "a file", "Nothing"):

@@ -87,7 +87,7 @@ def test_nothing_is_reported_if_nothing_is_missing(tmp_path, monkeypatch):
     [
         (47, Severity.OK, "in 47 ns"),
         (430, Severity.NOTE, "in 430 ns"),
-        (None, Severity.OK, "not known (one CPU, or busy ones)"),
+        (None, Severity.OK, "an unknown time (only one CPU, or the CPUs are busy)"),
     ],
 )
 def test_the_cpu_distance_is_reported(monkeypatch, time_ns, severity, said):

@@ -2,13 +2,14 @@
 
 import threading
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from messages import study
 
 from bakeoff.errors import ServerError
 from bakeoff.results import RunDirectory
-from bakeoff.run import loading
+from bakeoff.run import loading, runner
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.kept_loads import CannotGoOnError
 from bakeoff.run.loading import Loader
@@ -123,6 +124,18 @@ def test_nothing_is_loaded_after_a_stop(tmp_path, pretended):
     with pytest.raises(KeyboardInterrupt):
         loader.load_all(setups())
     assert pool.made == []
+
+
+def test_the_huge_pages_of_one_arm_concern_every_server_started_here(monkeypatch):
+    baseline, contender, *_ = study().arms
+    limited = contender.model_copy(update={"server": parse_server("mysql:8.0,thp=always")})
+    running = contender.model_copy(update={"name": "C", "server": parse_server("mysql://root@localhost/")})
+    loader, asked = MagicMock(), []
+    loader.study = study().model_copy(update={"arms": (baseline, limited, running)})
+    monkeypatch.setattr(runner.machine, "require", lambda machines, _root: asked.extend(each.thp for each in machines))
+    runner.load(loader, (), SimpleNamespace(at_once=3, servers=3))
+    assert asked == ["", "always"]
+    assert [each.thp for each in loader.pool.prepare.call_args.args[0]] == asked
 
 
 def test_rows_do_not_depend_on_the_seed_if_one_arm_is_a_running_server(monkeypatch, pretended):

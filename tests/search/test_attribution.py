@@ -158,6 +158,25 @@ def test_environment_and_data_are_settings_too():
     assert (latin.server.env, latin.data.charset) == ((), "latin1")
 
 
+def test_limits_are_settings_like_options():
+    study = searching(study_of("mysql:8.0,cpus=2,sync_binlog=1", "mysql:8.0,cpus=4,sync_binlog=0"))
+    assert [each.shown for each in study.question.settings] == ["sync_binlog: 1 → 0", "cpus: 2 → 4"]
+    assert arm_with(study, (False, True)).server == parse_server("mysql:8.0,cpus=4,sync_binlog=1")
+    assert all(
+        subset(study, arm_with(study, chosen)) == chosen for chosen in itertools.product((False, True), repeat=2)
+    )
+    with pytest.raises(SpecError, match="differ in cpus alone"):
+        searching(study_of("mysql:8.0,cpus=2", "mysql:8.0,cpus=4"))
+
+
+def test_servers_of_one_version_do_not_differ_in_their_version():
+    files = study_of("mysql:8.0,@/a.cnf", "mysql:8.0,@/b.cnf")
+    slowed = study_of("mysql:8.0", "mysql:8.0")
+    slowed = slowed.with_arms((slowed.arms[0], slowed.arms[1].model_copy(update={"slowdown_percent": 5.0})))
+    names = [asked_of(study).settings[-1].name for study in (files, slowed, study_of("mysql:8.0,@/a.cnf", "mysql:8.4"))]
+    assert names == ["the rest of the cnf files", "the injected slowdown", "the version itself"]
+
+
 def test_one_setting_alone_needs_no_measuring():
     study = study_of("mysql:8.0", "mysql:8.0,sync_binlog=0")
     with pytest.raises(SpecError, match="sync_binlog alone"):

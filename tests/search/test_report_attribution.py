@@ -6,7 +6,7 @@ from synthetic import HOST, Truth, make_run
 from two_settings import options_study, slower
 
 from bakeoff.errors import BakeoffError
-from bakeoff.report import build_view, render_markdown
+from bakeoff.report import build_view, render_html, render_markdown
 from bakeoff.search.attribution import DOCUMENT, FOLDER, differing, search_study
 from bakeoff.search.bisection import arm_with
 from bakeoff.search.model import Search, Setting
@@ -58,7 +58,16 @@ def test_a_search_that_was_interrupted_does_not_replace_a_finished_one(tmp_path,
 def test_before_a_search_the_report_lists_the_settings_and_the_command(tmp_path):
     run, analysis = slower(tmp_path)
     text = render_markdown(build_view(run, analysis))
-    assert "`sort_buffer_size` (4M, 32K)" in text and f"`bakeoff explain {run.name} --attribute`" in text
+    assert "`sort_buffer_size` (4M, 32K)" in text and f"`bakeoff explain {run.path} --attribute`" in text
+
+
+def test_commands_name_a_run_outside_the_default_folder_by_its_path(tmp_path, monkeypatch):
+    run, analysis = slower(tmp_path)
+    for named in (run.path, run.name):
+        view = build_view(run, analysis)
+        page = render_html(view)
+        assert f"bakeoff report {named} --format svg" in page and f"bakeoff explain {named} --attribute" in page
+        monkeypatch.setenv("BAKEOFF_RUNS", str(tmp_path))  # now it is the default folder
 
 
 @pytest.mark.parametrize("lost", [DOCUMENT, "analysis.json"])
@@ -68,7 +77,7 @@ def test_an_unfinished_search_counts_as_none(tmp_path, lost):
     below = with_search(run, analysis)
     (below.path / lost).unlink()
     view = build_view(run, analysis)
-    assert f"`bakeoff explain {run.name} --attribute`" in render_markdown(view)
+    assert f"`bakeoff explain {run.path} --attribute`" in render_markdown(view)
     assert "settings-A-B" not in view.tables
 
 

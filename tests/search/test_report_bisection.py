@@ -7,10 +7,13 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from screens import screen_of
 from synthetic import Truth, duel_study, make_run
 
+from bakeoff.errors import SpecError
 from bakeoff.report import build_view, render_html, render_json
+from bakeoff.report.charts import VERDICTS, picture_svg
 from bakeoff.report.markdown import published_charts
 from bakeoff.search.model import Search, Setting
 from bakeoff.spec import parse_server
@@ -63,6 +66,13 @@ def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
     assert list(published_charts(view)) == ["time-0"], "no chart of verdicts"
     document = json.loads(render_json(view))
     assert document["bisection"]["named"] == ["build C"] and "gate" not in document
+
+
+def test_a_bisection_has_no_chart_of_verdicts(tmp_path):
+    view = built(tmp_path, of_builds(), {"C": math.log(0.9), "D": math.log(0.9)})
+    with pytest.raises(SpecError, match="'verdicts' is not a chart") as caught:
+        picture_svg(view, VERDICTS)
+    assert VERDICTS not in caught.value.hint and all(panel.id in caught.value.hint for panel in view.panels)
 
 
 def test_the_screen_has_the_builds(tmp_path, snapshot):

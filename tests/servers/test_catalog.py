@@ -206,6 +206,12 @@ def test_the_users_file_adds_and_replaces(tmp_path):
         ("format = 1\nserver = ['mysql']", "server.0: Input should be"),
         (OWN.replace('source = { path = "/opt/percona" }', ""), "server percona-8.0.36 has no source"),
         ("format = 1\n[vendor.mysql]\naddresses = ['https://x/{fil}']", "may have only the placeholders version"),
+        ("format = 1\n[vendor.mysql]\naddresses = ['https://x/{folder}']", "placeholders version, series, build, file"),
+        (
+            "format = 1\n[vendor.mysql]\naddresses = []\nchecksums = { sha256 = '{folder}/{file}.sha256' }",
+            "may have only the placeholders address, folder",
+        ),
+        ("format = 1\n[vendor.mysql]\naddresses = []\nlists = ['https://x/{version}']", "the placeholders series"),
         ("format = 1\n[vendor.mysql]\naddresses = []\nlisted = '('", "vendor.mysql.listed: "),
     ],
 )

@@ -8,7 +8,17 @@ import tarfile
 import pytest
 
 from bakeoff.errors import ServerError, SpecError
-from bakeoff.servers import ServerMemory, ServerPool, datadir, install, installed, remove, settings_for
+from bakeoff.servers import (
+    ServerMemory,
+    ServerPool,
+    datadir,
+    free_cache,
+    install,
+    installed,
+    known_servers,
+    remove,
+    settings_for,
+)
 from bakeoff.servers.datadir import clone_template, locked_template
 from bakeoff.servers.install import RECORD, lacking
 from bakeoff.servers.paths import cache_root, locked_if_free, make_open_folder
@@ -129,9 +139,21 @@ def test_a_server_in_use_by_another_bakeoff_is_not_removed(cache, work):
         assert user.stdout.readline() == "installed\n"
         with pytest.raises(ServerError, match="a running bakeoff uses it"):
             remove(home.name)
-        assert (home / "bin/mysqld").exists()
+        free = tar(fake_server(work / "n", f"{VERSION} # another"), work / "n.tar.gz")
+        other = install(parse_server(f"tarball:{free}")).basedir
+        free_cache(servers=True)
+        assert ((home / "bin/mysqld").exists(), other.exists()) == (True, False)
         user.kill()
     assert remove(home.name) > 0
+
+
+def test_installed_servers_with_names_of_their_own_are_not_taken_for_releases(cache):
+    for name in ("mysql-patched", "mysql-8.0.15-patched", "mysql-8.4.99", "percona-8.0.99-1"):
+        make_open_folder(cache / "servers" / name)
+        (cache / "servers" / name / RECORD).write_text("{}")
+    names = {entry.name for entry in known_servers()}
+    assert {"mysql-8.4.99", "percona-8.0.99-1"} <= names
+    assert not [name for name in names if "patched" in name]
 
 
 def test_the_next_install_removes_half_unpacked_files(cache, work):

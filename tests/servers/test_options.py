@@ -210,6 +210,16 @@ def test_file_size_and_count_become_capacity_and_back():
     assert "has no innodb_redo_log_capacity" in done.notes[0]
 
 
+def test_of_two_redo_sizes_the_servers_own_is_kept():
+    both = {"innodb_log_file_size": "1G", "innodb_log_files_in_group": "3", "innodb_redo_log_capacity": "2G"}
+    done = translate(target("8.0.33"), both)
+    assert done.options == {"innodb_redo_log_capacity": "2G"}
+    assert done.notes[0].startswith("innodb_log_file_size=1G was left out")
+    done = translate(target("5.7.22"), both)
+    assert done.options == {"innodb_log_file_size": "1G", "innodb_log_files_in_group": "3"}
+    assert done.notes == ["innodb_redo_log_capacity=2G was left out: mysql-5.7.22 sizes redo by innodb_log_file_size"]
+
+
 def test_a_non_numeric_redo_file_count_is_an_error():
     with pytest.raises(SpecError, match="option innodb_log_files_in_group=x cannot be used: it is not a whole number"):
         translate(target("8.0.33"), {"innodb_log_file_size": "64M", "innodb_log_files_in_group": "x"})

@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -102,6 +103,13 @@ def test_a_missing_program_exits_with_126_and_a_message(shared):
     done = run(Launch(["/nonexistent/mysqld"], {}, server_identity()), cwd=shared, log=shared / "out")
     assert done.returncode == 126
     assert "No such file" in done.stderr
+
+
+def test_a_restriction_that_the_kernel_refuses_keeps_the_child_from_starting(shared):
+    launch = Launch(["/bin/echo", "started"], {}, server_identity(), huge_pages=1 << 10)
+    done = run(launch, cwd=shared, log=shared / "out")
+    assert (done.returncode, done.stdout) == (126, "")
+    assert "prctl(PR_SET_THP_DISABLE)" in done.stderr
 
 
 def test_a_child_that_takes_too_long_is_killed(shared):
@@ -246,6 +254,18 @@ def test_a_servers_folder_is_reused_only_once_it_is_deleted(tmp_path, monkeypatc
     monkeypatch.setattr(shutil, "rmtree", delete_while_another_is_made)
     first.remove()
     assert [each.home.name for each in (first, *meanwhile, pool.make())] == ["000", "001", "002", "000"]
+
+
+def test_restoring_a_snapshot_ends_when_the_run_stops(tmp_path, monkeypatch):
+    slow = tmp_path / "cp"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr("bakeoff.servers.datadir.shutil.which", lambda _: str(slow))
+    pool, installation = Pool(tmp_path, monkeypatch), SimpleNamespace(name="x", environment={}, container_image="")
+    threading.Timer(0.3, pool._stop.set).start()
+    with pytest.raises(ServerError, match="stopped while data was being restored"):
+        pool.create("A", installation, Settings({}), snapshot=pool_module.Snapshot("x", tmp_path / "none", 1))
+    assert not [each for each in psutil.Process().children() if each.name() == "sleep"]
 
 
 def test_snapshots_are_numbered_under_the_pools_lock(tmp_path, monkeypatch):

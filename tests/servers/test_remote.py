@@ -124,7 +124,7 @@ def test_warming_a_running_server_leaves_its_settings_unchanged(sandbox):
         assert remote.version_string == "8.0.15"
         root.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
         before = remote.variables()
-        assert readiness.warm(remote, "d").warm
+        assert readiness.warm(remote, "d")
         readiness.finish_pending_work(remote, 0.5)
         after = remote.variables()
         assert {name for name in before if before[name] != after[name] and name.startswith("innodb")} == set()

@@ -12,6 +12,7 @@ from bakeoff.servers import install, process
 from bakeoff.servers.options import known_options
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.servers.process import advice, how_to_install
+from bakeoff.servers.releases import this_glibc
 from bakeoff.spec import parse_server
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -117,6 +118,18 @@ def test_the_install_command_matches_the_package_manager(monkeypatch, manager, g
     monkeypatch.setattr(process.shutil, "which", lambda name, path: name if name == manager else None)
     monkeypatch.setattr(os, "confstr", lambda _: f"glibc {glibc}")
     assert how_to_install(*libraries) == command
+
+
+def test_another_c_library_has_no_glibc_version(monkeypatch):
+    """musl does not know the name that is asked for."""
+
+    def refuse(_):
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(process.shutil, "which", lambda name, path: name if name == "apk" else None)
+    monkeypatch.setattr(os, "confstr", refuse)
+    assert this_glibc() is None
+    assert how_to_install("libaio.so.1") == "Run: apk add libaio"
 
 
 APPARMOR = (

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.plan.timing import EpochTime
+from bakeoff.plan.timing import EpochTime, turn_seconds_min
+from bakeoff.spec import Workload
 from bakeoff.spec.study import Design, Question
 from bakeoff.stats import interval as iv
 from bakeoff.stats import stopping
@@ -139,6 +140,14 @@ def test_the_budget_has_5_percent_grace_to_complete_six_epochs():
     assert one(alternating(0.05), 5, elapsed_s=595, epoch_time=epoch_time).stop is Stop.RUNNING
     assert one(alternating(0.05), 6, elapsed_s=595, epoch_time=epoch_time).stop is Stop.BUDGET
     assert one(alternating(0.05), 5, elapsed_s=605, epoch_time=epoch_time).stop is Stop.BUDGET
+
+
+def test_an_epoch_is_never_planned_shorter_than_two_blocks_of_its_slices():
+    study = simulated_study(budget_s=90.0).model_copy(update={"workloads": (Workload(script="oltp_write_only"),)})
+    plan = plan_study(study, overhead_s=6, load_s=10)
+    (cell,) = plan.cells
+    late = decide(history({(cell.name, "B"): alternating(0.05)}, 3), study, plan, elapsed_s=80)
+    assert late.share * plan.seconds_per_cell >= 2 * turn_seconds_min(cell.slices) - 1e-9
 
 
 def test_epochs_are_shortened_until_six_fit_and_not_afterwards():

@@ -94,7 +94,7 @@ def test_running_servers_need_no_local_memory_and_no_rounds():
     def at_once(share, names):
         loader = SimpleNamespace(
             run=SimpleNamespace(read=lambda *_: None, finished_epochs=list), load_all=lambda *_, **__: {},
-            engine=Mock(), study=study(*names), pool=None, listener=None, stop=None,
+            engine=Mock(), study=study(*names), pool=Mock(), listener=None, stop=None,
         )  # fmt: skip
         return runner.load(loader, [SimpleNamespace(remote=None)] * len(names), share).at_once
 

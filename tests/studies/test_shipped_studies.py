@@ -10,6 +10,7 @@ import pytest
 from bakeoff.results import open_run
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.effects import published_ratios
+from bakeoff.stats.interval import N_MIN_SHOWN
 from bakeoff.stats.model import Analysis
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -39,7 +40,8 @@ def test_a_study_runs_at_demo_scale_and_its_report_opens(shell, name):
         ratios = published_ratios(analysis, study.design, study.precision)
         assert ratios
         for ratio in ratios:
-            assert ratio.agreement in ran.out, ratio
+            # A single epoch has no interval, and its ratio no judgement on the screen.
+            assert ratio.agreement in ran.out or ratio.measured.n < N_MIN_SHOWN, ratio
     said, asked, headings = opened(path / "report.html")
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [(path / "report.html").resolve().as_uri()]

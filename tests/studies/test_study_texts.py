@@ -293,6 +293,13 @@ def test_installed_expands_to_the_installed_servers(tmp_path):
         make_study(read_study(tmp_path / "my.yaml"), seed=1)
 
 
+def test_errors_after_installed_name_the_line_in_the_file(tmp_path):
+    text = 'title: ladder\nservers:\n- mysql:5.7.22\n- installed\n- "mysql:"\nworkloads: [oltp_read_only]\n'
+    (tmp_path / "my.yaml").write_text(text)
+    with pytest.raises(SpecError, match=r"my\.yaml:5: "):
+        read_study(tmp_path / "my.yaml", installed=lambda _named: ["mysql:5.5.34", "mysql:8.0.15"])
+
+
 @pytest.mark.parametrize(
     ("named", "more"),
     [("mysql:8.0", []), ("mysql:8.0.15", []), ("mysql:8.0,innodb_io_capacity=500", ["mysql:8.0.15"])],

@@ -187,6 +187,10 @@ impl<W: Write + Seek> Writer<W> {
         }
     }
 
+    pub fn has_failed(&self) -> bool {
+        self.written.is_err()
+    }
+
     pub fn finish(self, digests: &[DigestTotals], overall: &Overall) -> io::Result<W> {
         self.written?;
         let mut out = self.frame.into_inner()?.finish()?;

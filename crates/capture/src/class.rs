@@ -76,9 +76,13 @@ pub fn effect(sql: &[u8]) -> Effect {
     let says = |word: &str| (1..first.len()).any(|at| is(&first, at, word));
     match EFFECTS.iter().find(|(words, _)| begins_with(words)) {
         Some((_, Effect::End)) if says("TO") => Effect::Inside,
-        Some((_, Effect::End)) if (1..4).any(|at| is(&first, at, "AND") && is(&first, at + 1, "CHAIN")) => Effect::Chain,
+        Some((_, Effect::End)) if (1..4).any(|at| is(&first, at, "AND") && is(&first, at + 1, "CHAIN")) => {
+            Effect::Chain
+        }
         // A compound statement of MariaDB (`BEGIN NOT ATOMIC`, or a block of Oracle's mode).
-        Some((_, Effect::Begin)) if is(&first, 0, "BEGIN") && first.len() > 1 && !says("WORK") && !is(&first, 1, ";") => {
+        Some((_, Effect::Begin))
+            if is(&first, 0, "BEGIN") && first.len() > 1 && !says("WORK") && !is(&first, 1, ";") =>
+        {
             Effect::Inside
         }
         Some((_, effect)) => *effect,

@@ -89,6 +89,11 @@ impl Event {
 pub trait Sink {
     fn event(&mut self, event: &mut Event);
     fn skipped(&mut self, _bytes: u64) {}
+
+    /// Whether to stop reading because what was read cannot be written.
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 pub trait LogReader {

@@ -72,7 +72,8 @@ pub fn read_logs(
         }
         let is_windows = has_windows_lines(&head) && found != Format::Sql;
         let mut input = BufReader::with_capacity(BUFFER, io::Cursor::new(head).chain(input));
-        while input.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).map_err(&read_error)? > 0 {
+        while !sink.has_failed() && input.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).map_err(&read_error)? > 0
+        {
             if is_windows && line.ends_with(b"\r\n") {
                 line.truncate(line.len() - 2);
                 line.push(b'\n');

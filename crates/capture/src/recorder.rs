@@ -161,6 +161,10 @@ impl<W: Write + Seek> Sink for Recorder<W> {
     fn skipped(&mut self, bytes: u64) {
         self.totals.overall.skipped_bytes += bytes;
     }
+
+    fn has_failed(&self) -> bool {
+        self.writer.has_failed()
+    }
 }
 
 struct Group {

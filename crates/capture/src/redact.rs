@@ -40,7 +40,12 @@ fn keep_frame(sql: &[u8], comment: Token, out: &mut Vec<u8>) {
 
 /// Copies a statement with the space between its tokens. `write` gets each token, the keyword before it, whether it names
 /// an account, and whether it is in a hint.
-fn copy(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>, mut write: impl FnMut(Token, &[u8], bool, bool, &mut Vec<u8>)) {
+fn copy(
+    sql: &[u8],
+    dialect: Dialect,
+    out: &mut Vec<u8>,
+    mut write: impl FnMut(Token, &[u8], bool, bool, &mut Vec<u8>),
+) {
     out.clear();
     let mut at = 0;
     let mut before: &[u8] = b"";

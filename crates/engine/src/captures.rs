@@ -84,9 +84,10 @@ fn print_events(path: &Path) -> Result<(), Error> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut line = Vec::new();
     let mut transactions = Transactions::default();
-    while lines.read_until(b'\n', &mut line).unwrap_or(0) > 0 {
-        let event: Option<EventLine> = serde_json::from_slice(&line).ok();
-        let added = event.map_or_else(String::new, |event| more_fields(&event, &mut transactions));
+    let damaged = |reason: io::Error| Error::Capture { path: path.to_owned(), reason: reason.to_string() };
+    while lines.read_until(b'\n', &mut line).map_err(damaged)? > 0 {
+        let event: EventLine = serde_json::from_slice(&line).map_err(|error| damaged(error.into()))?;
+        let added = more_fields(&event, &mut transactions);
         if !added.is_empty() {
             line.truncate(line.iter().rposition(|byte| *byte == b'}').unwrap_or(line.len()));
             line.extend_from_slice(format!("{added}}}\n").as_bytes());

@@ -53,8 +53,11 @@ pub fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
     let is_system = |name: &[u8]| SYSTEM.iter().any(|each| name.eq_ignore_ascii_case(each));
     let [first, second] = first_words(sql);
     let named = || {
-        let mut names = code_tokens(sql).filter(|token| token.kind == Kind::Quoted);
-        names.next().map_or(&[][..], |token| &sql[token.start + 1..token.end - 1])
+        let mut names = code_tokens(sql).skip(2).filter(|&token| !is_one_of(sql, token, &["IF", "NOT", "EXISTS"]));
+        names.next().map_or(&[][..], |token| match token.kind {
+            Kind::Quoted => &sql[token.start + 1..token.end - 1],
+            _ => &sql[token.start..token.end],
+        })
     };
     match (first.as_str(), second.as_str()) {
         ("GRANT" | "REVOKE", _) | ("CREATE" | "ALTER" | "DROP", "USER" | "ROLE") | ("SET", "PASSWORD") => {

@@ -34,6 +34,7 @@ enum Mode {
         silence_limit: Option<u64>,
     },
     /// Drop-in for sysbench on MySQL and MariaDB (docs/reference/sysbench.md); `sysbench --help` lists its options.
+    // For `--help` only: `arguments_as_sysbench` takes it before clap reads the command line.
     #[command(disable_help_flag = true)]
     Sysbench {
         /// Options, script and command, as sysbench takes them.
@@ -93,10 +94,13 @@ fn arguments_as_sysbench() -> Option<Vec<String>> {
 }
 
 fn head(file: &Path) -> Result<(), String> {
+    let mut start = Vec::new();
     input::open(file, &ReadProgress::default())
-        .and_then(|input| io::copy(&mut input.take(HEAD_BYTES), &mut io::stdout().lock()))
-        .map(drop)
-        .map_err(|error| format!("{} cannot be read: {error}", file.display()))
+        .and_then(|input| input.take(HEAD_BYTES).read_to_end(&mut start))
+        .map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
+    // A closed pipe is not an error.
+    let _ = io::stdout().lock().write_all(&start);
+    Ok(())
 }
 
 fn list_workloads(scripts: &[String]) -> Result<(), Failure> {

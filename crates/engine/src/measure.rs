@@ -170,7 +170,7 @@ impl<'a> Cell<'a> {
                 return Ok(None);
             }
             if Instant::now() >= until {
-                let message = format!("{busy} of {} workers {late}", self.request.threads);
+                let message = too_late(busy, self.request.threads, late);
                 return Err(Failure::new(code, message).on_arm(&measured.arm.name));
             }
             limit = POLL;
@@ -336,6 +336,18 @@ impl Measure {
     }
 }
 
+/// Until `init()` has returned, its thread and all workers are busy.
+fn too_late(busy: usize, threads: usize, late: &str) -> String {
+    if busy > threads {
+        return format!("init() did not return within {} s", SET_UP_LIMIT.as_secs());
+    }
+    format!("{busy} of {threads} workers {late}")
+}
+
 fn not_paired(reason: String) -> Failure {
     Failure::new(Code::NotPaired, format!("connections cannot be paired: {reason}"))
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/measure.rs"]
+mod tests;

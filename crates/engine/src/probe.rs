@@ -18,9 +18,13 @@ const CHUNK_BYTES: usize = 1 << 18;
 /// Returns the round trip [ns] and the throughput [bytes/s].
 pub fn probe(request: &Probe) -> Result<(u64, f64), Failure> {
     let place = format!("{} port {}", request.host, request.port);
-    let failed = |error: io::Error| Failure::new(Code::ConnectFailed, format!("{place} cannot be reached: {error}"));
-    let mut peer = connect(request).map_err(failed)?;
-    peer.write_all(request.token.as_bytes()).and_then(|()| measure(&mut peer)).map_err(failed)
+    let failed = |what: &str| {
+        let what = format!("{place} {what}");
+        move |error: io::Error| Failure::new(Code::ConnectFailed, format!("{what}: {error}"))
+    };
+    let mut peer = connect(request).map_err(failed("cannot be reached"))?;
+    let measured = peer.write_all(request.token.as_bytes()).and_then(|()| measure(&mut peer));
+    measured.map_err(failed("does not answer the probe"))
 }
 
 fn connect(request: &Probe) -> io::Result<TcpStream> {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
 
 mod drive {
+    mod captures;
     mod drop_in;
     mod endings;
     mod failures;

@@ -157,7 +157,8 @@ impl ArmWorkers {
     fn join(&mut self, done_limit: Duration) -> Result<(), Failure> {
         let stuck = self.pool.gate().wait_all_gone(ENDING_LIMIT);
         if stuck > 0 {
-            return Err(self.fatal(&format!("{stuck} worker threads still run although their connections were cut")));
+            let who = "threads (workers or init())";
+            return Err(self.fatal(&format!("{stuck} {who} still run although their connections were cut")));
         }
         let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else { return Ok(()) };
         let _ = finish.send(());

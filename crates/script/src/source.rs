@@ -57,11 +57,8 @@ impl ScriptSource {
     }
 }
 
-/// Finds a bundled workload, then a file. `-` is standard input. Pipes are refused: a script is read more than once.
+/// Finds a bundled workload, then a file. Pipes and standard input are refused: a script is read more than once.
 pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
-    if name == "-" {
-        return ScriptSource::stdin();
-    }
     let path = Path::new(name);
     match ScriptSource::bundled(name) {
         Some(bundled) => Ok(bundled),

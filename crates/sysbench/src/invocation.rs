@@ -83,7 +83,6 @@ fn run_original(arguments: &[String]) {
     }
 }
 
-/// Fails with a mistake on the command line, which goes to standard error.
 fn call(line: &CommandLine, arguments: &[String], engine: &Value) -> Result<u8, String> {
     let wants_help = line.is_on("help");
     if is_for_the_original(line) && !wants_help {

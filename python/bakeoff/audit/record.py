@@ -14,8 +14,8 @@ from bakeoff.spec.study import Design
 from bakeoff.stats.effects import main_effects
 from bakeoff.stats.model import Analysis, Estimate
 
-# In a wheel it is beside this module, in a checkout in the documentation.
-FOLDERS = (Path(__file__).with_name("record"), Path(__file__).parents[3] / "docs" / "record")
+# In a checkout it is in the documentation, in a wheel beside this module. The first that exists is read.
+FOLDERS = (Path(__file__).parents[3] / "docs" / "record", Path(__file__).with_name("record"))
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Record(NamedTuple):
 
 def read_record() -> Record:
     record = Record([], [])
-    for file in (file for folder in FOLDERS for file in sorted(folder.glob("*/analysis.json"))):
+    folder = next(filter(Path.is_dir, FOLDERS), FOLDERS[0])
+    for file in sorted(folder.glob("*/analysis.json")):
         try:
             analysis = Analysis.model_validate_json(file.read_bytes())
             study = Study.model_validate_json(file.with_name("study.json").read_bytes())

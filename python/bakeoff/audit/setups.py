@@ -11,6 +11,7 @@ from pathlib import Path
 from bakeoff.audit.dumps import Damaged, Table, named_values, split_status, summary, tables
 from bakeoff.errors import SpecError
 from bakeoff.servers.client import RemoteServer
+from bakeoff.servers.cnf import server_groups
 from bakeoff.servers.releases import Version, parse_version
 from bakeoff.spec.cnf_lines import parse_option
 from bakeoff.spec.server_name import is_negated, is_url, joined, parse_server, url_database, url_password
@@ -21,8 +22,7 @@ from bakeoff.units import parse_bytes
 _BYTES_MAX = 64 * 2**20
 _FILES_MAX = 1000
 _TABLES_MAX = 200  # of a running server
-_GROUP = re.compile(r"(?:mysqld|mariadbd?|server|client-server|galera)(?:-(\d+(?:\.\d+)?))?")
-_HAS_GROUP = re.compile(rf"^ *\[{_GROUP.pattern}\]", re.MULTILINE)
+_HAS_GROUP = re.compile(r"^ *\[(?:mysqld|mariadbd?|server|client-server|galera)(?:-\d+(?:\.\d+)?)?\]", re.MULTILINE)
 WORKLOADS = sorted(each.name[:-4] for each in files("bakeoff.workloads").iterdir() if each.name.endswith(".lua"))
 
 
@@ -148,13 +148,14 @@ def _add_variables(setup: Setup, variables: dict[str, str], shown: str) -> None:
 
 
 def _read_cnf(setup: Setup, text: str, shown: str) -> None:
-    group, found, version = "", setup.options, setup.variables.get("version", "")
+    group, found = "", setup.options
+    groups = server_groups(setup.family if setup.version else "mariadb", setup.version)  # unknown: those of both
     for number, line in enumerate((raw.strip() for raw in text.split("\n")), start=1):
         if line.startswith("["):
             group = line[1:].partition("]")[0]
         elif line.startswith("!"):
             setup.notes.append(f"{setup.name}: {shown}:{number}: {line} was not followed; add those files")
-        elif line and line[0] not in "#;" and (of := _GROUP.fullmatch(group)) and version.startswith(of[1] or ""):
+        elif line and line[0] not in "#;" and group in groups:
             name, value = parse_option(line)
             found[name] = joined(found.get(name), name, value)
 

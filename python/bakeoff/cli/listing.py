@@ -57,6 +57,8 @@ def print_list(
         raise SpecError(f"list {kind} takes no name.", hint=f"Try `bakeoff list {kind}`.")
     listers = {Kind.STUDIES: _studies, Kind.SERVERS: _servers, Kind.WORKLOADS: _workloads}
     rows = _options(name) if name is not None else _runs(runs) if kind is Kind.RUNS else listers[kind]()
+    if kind is Kind.SERVERS and verbose:
+        rows = [row for row in rows if row["installed"]]
     if output is Format.JSON:
         click.echo(json.dumps(rows, indent=1))
         return
@@ -65,9 +67,7 @@ def print_list(
         return
     if console().is_terminal and kind is Kind.RUNS:
         rows = [_short_run(place, row) for place, row in enumerate(rows)]
-    elif kind is Kind.SERVERS and verbose:
-        rows = [row for row in rows if row["installed"]]
-    elif console().is_terminal and kind is Kind.SERVERS:
+    elif console().is_terminal and kind is Kind.SERVERS and not verbose:
         rows = [row | {"from": re.sub(r"(debian \w+|\w+).*", r"\1", row["from"])} for row in rows]
     columns = [column for column in rows[0] if column != "options" and (verbose or column != "checked")]
     print_table(columns, [[_cell(row[column]) for column in columns] for row in rows])

@@ -20,7 +20,7 @@ from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_screen
-from bakeoff.report.context import question_of
+from bakeoff.report.context import VerdictQuestion, question_of
 from bakeoff.report.live import live_for
 from bakeoff.report.markdown import objection, publish
 from bakeoff.report.view import ReportView
@@ -97,7 +97,9 @@ def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: b
 
 def run_and_report(study: Study, options: RunOptions) -> int:
     """Run a study and report it. The first Ctrl-C drops the epoch in flight and reports the anytime-valid interval."""
-    with question_of(study).ending(study) as finish:
+    explains_only = options.explaining is not None and options.explaining.only
+    question = VerdictQuestion() if explains_only else question_of(study)  # an explained gate has answered already
+    with question.ending(study) as finish:
         stop = threading.Event()
         with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
             if study.has_running_server:
@@ -117,7 +119,7 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         finish(run, view)
         if stop.is_set():
             return ExitCode.INTERRUPTED
-        if view.conclusion and view.conclusion.exit_code is not None:
+        if not explains_only and view.conclusion and view.conclusion.exit_code is not None:
             return view.conclusion.exit_code
         return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 

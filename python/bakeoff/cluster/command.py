@@ -80,7 +80,10 @@ def _check(ray: ModuleType) -> list[_Checked]:
     answered = [each for each in checked if each.node.facts]
     watching = [task.options(**nodes.on_node(ray, each.node)).remote(_LOOK_S) for each in answered]
     for each, answer in zip(answered, watching, strict=True):
-        each.daemons = nodes.get(ray, each.node.name, answer, what="its daemons could not be watched")
+        try:
+            each.daemons = nodes.get(ray, each.node.name, answer, what="its daemons could not be watched")
+        except BakeoffError as error:
+            each.problem = each.problem or str(error)
     return checked
 
 

@@ -327,14 +327,13 @@ class RayHosts:
         return any(not remote.left_out for remote in self._remotes)
 
     def _welcome(self, remote: _Remote, answer: Answer) -> None:
-        """Note that a worker has loaded its data. If not, leave its node out; raise if no other is ready or loading."""
+        """Note that a worker has loaded its data. If not, leave its node out; raise if it is the last."""
         name = remote.node.name
         if answer.stopped:
             return
         if answer.error:
             error = _named(answer.error, name)
-            loading = [each for each, what in self._waiting.values() if what == "prepare"]
-            others = [*loading, *(each for each in self._remotes if each.ready and not each.left_out)]
+            others = any(not each.left_out for each in self._remotes if each is not remote)
             if not (others and isinstance(error, HostError | ServerError)):
                 raise error
             self.listener.note(str(error))

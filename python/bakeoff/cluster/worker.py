@@ -130,7 +130,6 @@ class Ready:
     """
 
     builds: int
-    versions: dict[str, str]
     setups: dict[str, str]
     scripts: dict[str, str]
     rows: dict[str, Any]
@@ -225,7 +224,7 @@ class Worker:
         setups = prepare_arms(
             study, share.memory, passwords={}, on_progress=download_reporter(reports, stop), stop=stop
         )
-        pool = self._open.enter_context(ServerPool(work_root()))
+        pool = self._open.enter_context(ServerPool(work_root(), stop=stop))
         with Engine(stop=stop, on_log=reports.note) as engine:
             run = RunDirectory.create(pool.work / "run", study, engine=engine.hello.facts(), data_path=work_root())
             limit_s = study.budget_s * LOADING_SHARE if first else math.inf
@@ -237,7 +236,6 @@ class Worker:
         builds = builds_of(tools)
         return Ready(
             builds,
-            {each.arm.name: each.installation.version_text for each in setups if each.installation},
             setup_digests(setups, leave_out=OF_THE_MACHINE),
             script_digests(study),
             {str(build): run.read_json(f"rows/{build}.json") for build in range(builds)},

@@ -127,7 +127,7 @@ def gate_markdown(view: ReportView, name: str) -> str:
         update={
             "question": f"{_title(name)}: {HEADINGS[gate.answer]}",
             "sections": (),
-            "summary": (*view.summary[:1], *view.summary[-1:]),
+            "summary": (*view.summary[:1], view.screen.effort),
             "verdicts": (),
             "means": (),
         }

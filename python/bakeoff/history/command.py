@@ -42,7 +42,7 @@ app = Group(help="Keep what runs found over months: what changed when.")
 HistoryFile = Annotated[Path, Option("The history.", "FILE", default="./bakeoff-history.db")]
 Series = Annotated[str, Option("Only this series.", "NAME", default="all")]
 Cell = Annotated[str, Option("Only this cell, as `show` prints it.", "CELL", default="all")]
-Metric = Annotated[str, Option("Only throughput, or p95.", "NAME", default="all")]
+Metric = Annotated[str, Option("Only this metric: throughput, p95, NOPM, tpmC.", "NAME", default="all")]
 SeriesToAddTo = Annotated[str, Option("Series to add to: a branch, a pipeline.", "NAME")]
 Commit = Annotated[
     str | None, Option("Commit or version of what was measured.", "SHA", default="$GITHUB_SHA, $CI_COMMIT_SHA")

@@ -76,6 +76,7 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class _Measured:
+    name: str
     run: RunDirectory
     study: Study
     values: dict[tuple[str, str, str], Moments]
@@ -85,21 +86,22 @@ class _Measured:
 
 def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> RunComparison:
     """Compare runs with the first one in the cells and arm labels they share."""
-    first, *others = [_measured(run) for run in runs]
-    notes = [f"{each.run.name}: {text}." for each in (first, *others) for text in each.notes]
+    twice = len({run.name for run in runs}) < len(runs)
+    first, *others = measured = [_measured(run, str(run.path) if twice else run.name) for run in runs]
+    notes = [f"{each.name}: {text}." for each in (first, *others) for text in each.notes]
     for other in others:
         machines = product(first.run.measured_on(), other.run.measured_on())
         different = next(filter(None, (_machines(*pair) for pair in machines)), "")
         if different and not across_machines:
             raise ResultsError(
-                f"runs {first.run.name} and {other.run.name} were measured on different machines: {different}.",
+                f"runs {first.name} and {other.name} were measured on different machines: {different}.",
                 hint="Use --across-machines to compare them all the same.",
             )
         if different:
-            notes.append(f"{other.run.name} was measured on another machine: {different}.")
-        notes += [f"{other.run.name}: {text}." for text in _differences(first.study, other.study)]
+            notes.append(f"{other.name} was measured on another machine: {different}.")
+        notes += [f"{other.name}: {text}." for text in _differences(first.study, other.study)]
         notes += [
-            f"{other.run.name}: {label} was version {other.versions[label]}, in {first.run.name} {version}."
+            f"{other.name}: {label} was version {other.versions[label]}, in {first.name} {version}."
             for label, version in first.versions.items()
             if other.versions.get(label, version) != version
         ]
@@ -107,13 +109,13 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
     if not lines:
         arms = [", ".join(arm_labels(each.study).values()) for each in (first, *others)]
         raise ResultsError(
-            f"run {first.run.name} shares no cell and arm with {' or '.join(other.run.name for other in others)}.",
+            f"run {first.name} shares no cell and arm with {' or '.join(other.name for other in others)}.",
             hint=f"Its arms are {arms[0]}; theirs are {'; '.join(arms[1:])}.",
         )
-    return RunComparison(tuple(run.name for run in runs), adjusted(lines), tuple(notes))
+    return RunComparison(tuple(each.name for each in measured), adjusted(lines), tuple(notes))
 
 
-def _measured(run: RunDirectory) -> _Measured:
+def _measured(run: RunDirectory, shown: str) -> _Measured:
     study = run.study()
     labels = arm_labels(study)
     base, control = study.baseline.name, control_name(study)
@@ -148,7 +150,7 @@ def _measured(run: RunDirectory) -> _Measured:
         for (cell, arm), k in nothing.items()
         if arm != control
     ]
-    return _Measured(run, study, values, versions, notes)
+    return _Measured(shown, run, study, values, versions, notes)
 
 
 def _moments(values: Mapping[int, float], host_of: Mapping[int, str]) -> Moments:
@@ -157,7 +159,7 @@ def _moments(values: Mapping[int, float], host_of: Mapping[int, str]) -> Moments
 
 def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
     both = (key for key in first.values if key in other.values)
-    return filter(None, (line_of(other.run.name, *key, first.values[key], other.values[key]) for key in both))
+    return filter(None, (line_of(other.name, *key, first.values[key], other.values[key]) for key in both))
 
 
 def line_of(run: str, cell: str, kind: str, label: str, earlier: Moments, later: Moments) -> Line | None:
@@ -311,7 +313,7 @@ def _print(found: RunComparison) -> None:
                 f"{found.runs.index(line.run) + 1}: {later}" if several else later,
                 numbers.ratio_of(estimate),
                 numbers.interval(estimate.interval) or "none",
-                {None: "too few epochs", True: "differs", False: "cannot tell"}[line.differs],
+                {None: "too few for an interval", True: "differs", False: "cannot tell"}[line.differs],
             )
         )
     columns = ("cell", "what", "run 1", "run" if several else "run 2", "ratio", "95% interval", "finding")

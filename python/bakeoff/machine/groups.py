@@ -26,6 +26,7 @@ _V1_FILES = {
     "write_bandwidth": "write_bps_device",
 }
 _V2_KEYS = {"read_iops": "riops", "write_iops": "wiops", "read_bandwidth": "rbps", "write_bandwidth": "wbps"}
+_V2_COUNTERS = {"reads": "rios", "writes": "wios", "read_bytes": "rbytes", "write_bytes": "wbytes"}
 _SHRINK_TRIES, _SHRINK_POLL_S = 20, 0.1
 _NEED = "Run bakeoff as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes bakeoff …"
 
@@ -174,15 +175,15 @@ class Group:
     def storage_counters(self, device: Device) -> dict[str, float]:
         """Return what the group has read and written on a device, under the names of counters.json."""
         folder, v2 = self._folders["io"]
-        found = dict.fromkeys(("storage.reads", "storage.writes", "storage.read_bytes", "storage.write_bytes"), 0.0)
+        found = {f"storage.{name}": 0.0 for name in _V2_COUNTERS}
         if v2:
             for line in (folder / "io.stat").read_text("ascii").splitlines():
-                number, *words = line.split()
-                values = dict(word.split("=") for word in words)
-                if number == str(device):
-                    found["storage.reads"], found["storage.writes"] = int(values["rios"]), int(values["wios"])
-                    found["storage.read_bytes"] = int(values["rbytes"])
-                    found["storage.write_bytes"] = int(values["wbytes"])
+                words = line.split()
+                values = dict(word.split("=") for word in words if "=" in word)
+                # Linux 5.14 to 5.18 puts the numbers of idle devices in front of another device's line.
+                if words[-len(values) - 1 :][:1] == [str(device)]:
+                    for name, key in _V2_COUNTERS.items():
+                        found[f"storage.{name}"] = int(values.get(key, 0))
             return found
         for file, suffix in (("io_serviced", "s"), ("io_service_bytes", "_bytes")):
             for line in (folder / f"blkio.throttle.{file}").read_text("ascii").splitlines():

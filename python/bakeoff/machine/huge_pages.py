@@ -26,15 +26,17 @@ def mode_now(file: Path = HUGE_PAGES) -> str:
 
 
 def require(modes: Iterable[str], file: Path = HUGE_PAGES) -> None:
-    wanted, now = {each for each in modes if each}, mode_now(file)
-    if not wanted:
+    """Raise HostError if servers cannot have these modes. An empty one stands for the machine's mode."""
+    asked, now = set(modes), mode_now(file)
+    if asked <= {""}:
         return
     if not now:
         raise HostError("thp: this kernel has no transparent huge pages.", hint="Leave thp out.")
+    wanted = {each or now for each in asked}
     highest = _highest([*wanted, now])
     if highest != now and not os.access(file, os.W_OK):
         raise HostError(f"thp: this machine is at {now}, and only root may change that.", hint="Run bakeoff as root.")
-    if highest == "always" and "madvise" in {*wanted, now} and (wanted != {"always"} and not _knows_advised()):
+    if highest == "always" and "madvise" in wanted and not _knows_advised():
         raise HostError(
             "thp: madvise and always cannot run side by side here: that takes Linux 6.18.",
             hint="Compare never with one of the two.",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bakeoff.errors import HostError
 from bakeoff.machine.loop_devices import attached, mount
-from bakeoff.machine.undo import Undo
+from bakeoff.machine.undo import Undo, system_environment
 
 _MKFS: dict[str, tuple[str, ...]] = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
@@ -32,7 +32,8 @@ def require(kind: str, proc: Path = Path("/proc"), dev: Path = Path("/dev")) -> 
         raise HostError(
             f"file_system {kind}: only root can mount an image.", hint="Run bakeoff as root, or use data_dir."
         )
-    if not shutil.which(_MKFS[kind][0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"):
+    environment = system_environment()
+    if not shutil.which(_MKFS[kind][0], path=environment["PATH"]):
         raise HostError(
             f"file_system {kind}: {_MKFS[kind][0]} is not installed.", hint=f"Run: apt-get install {_PACKAGES[kind]}"
         )
@@ -42,15 +43,16 @@ def require(kind: str, proc: Path = Path("/proc"), dev: Path = Path("/dev")) -> 
             hint="Load the kernel's module loop; a container needs --privileged.",
         )
     known = (proc / "filesystems").read_text("ascii").split()
-    modprobe = shutil.which("modprobe", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    modprobe = shutil.which("modprobe", path=environment["PATH"])
     if kind not in known and (not modprobe or subprocess.run([modprobe, "-q", kind], check=False).returncode):
         raise HostError(f"file_system {kind}: this kernel does not know it.", hint=f"Choose another, or load {kind}.")
 
 
 def require_delay(dev: Path = Path("/dev")) -> None:
-    targets = ""
-    if (dev / "mapper/control").exists() and shutil.which("dmsetup"):
-        targets = subprocess.run(["dmsetup", "targets"], capture_output=True, text=True, check=False).stdout
+    targets, environment = "", system_environment()
+    if (dev / "mapper/control").exists() and shutil.which("dmsetup", path=environment["PATH"]):
+        asked = subprocess.run(["dmsetup", "targets"], capture_output=True, text=True, check=False, env=environment)
+        targets = asked.stdout
     if not any(line.startswith("delay") for line in targets.splitlines()):
         raise HostError(
             "storage.latency: this kernel has no device-mapper target `delay`, which makes requests wait.",
@@ -83,7 +85,9 @@ def mount_image(home: Path, kind: str, *, size_bytes: int, latency_ms: int, undo
 
 def _run(kind: str, *command: str) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROGRAM_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_PROGRAM_S, check=False, env=system_environment()
+        )
     except subprocess.TimeoutExpired:
         raise HostError(f"file_system {kind}: {command[0]} did not end within {_PROGRAM_S:g} s.", hint=_HINT) from None
     if done.returncode:

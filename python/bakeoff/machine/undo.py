@@ -6,6 +6,7 @@ bakeoff does. Steps are undone in reverse order, and what is already gone is ski
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import threading
@@ -19,6 +20,11 @@ HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _FILE = "undo.json"
 _GROUP_S, _POLL_S = 10.0, 0.05  # a killed server's threads take a moment to leave their group
 _PROGRAM_S = 60.0
+
+
+def system_environment() -> dict[str, str]:
+    """Return our environment with the folders of system programs, which `su` may leave out of PATH."""
+    return os.environ | {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
 
 
 class Undo:
@@ -76,7 +82,7 @@ def _remove_delay(name: str) -> None:
     if Path("/dev/mapper", name).exists():
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             command = ["dmsetup", "remove", "--retry", name]
-            subprocess.run(command, capture_output=True, check=False, timeout=_PROGRAM_S)
+            subprocess.run(command, capture_output=True, check=False, timeout=_PROGRAM_S, env=system_environment())
 
 
 def _remove_folder(path: str) -> None:

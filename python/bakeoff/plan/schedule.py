@@ -65,7 +65,7 @@ def plan_study(
     """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`)."""
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)
-    least_s = timing.seconds_min(turns, throttled=_throttled(study))
+    least_s = timing.seconds_min(turns, timing.guarded(0, throttled=_throttled(study)))
     seconds = seconds_per_cell or timing.fit_seconds(
         _ideal_seconds(study, count, overhead_s, turns, pilots or {}),
         rest_s=study.budget_s - load_s,
@@ -117,7 +117,7 @@ def _ideal_seconds(study: Study, cells: int, overhead_s: float, turns: int, pilo
 
 def _share_seconds(plan: Plan, noise: Mapping[str, float | None]) -> Plan:
     """Share the measuring seconds among the cells by their noise; cut slices that no longer leave enough blocks."""
-    least_s = timing.seconds_min(plan.turns, throttled=any(cell.throttled for cell in plan.cells))
+    least_s = timing.seconds_min(plan.turns, timing.guarded(0, throttled=any(cell.throttled for cell in plan.cells)))
     seconds = timing.shared_seconds(plan.seconds_per_cell, noise, least_s=least_s)
     cells = []
     for cell in plan.cells:

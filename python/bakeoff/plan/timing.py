@@ -17,7 +17,7 @@ LONG_S = 20.0  # most seconds of a cell in an epoch; writes and open loops alway
 # restarts differ more (docs/explanation/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
 _EPOCHS_AIM = 8  # from 6 to 8 the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts
-BLOCKS_MIN = 2  # per cell and round; each arm has two turns in a block
+_BLOCKS_MIN = 2  # per cell and round; each arm has two turns in a block
 _BLOCKS_AIM = 4  # fewer leave nothing to trim, to test for a trend, or to split the spread with
 _EVENTS_AIM = 5_000  # of an arm in an epoch: 50 of them lie beyond the 99th percentile
 # Standard deviation of an epoch's ratio over the target half-width: with it six epochs reach the target three times in
@@ -37,11 +37,14 @@ THROTTLE_NS = 100 * _MS
 SLICE_MIN_NS = 5 * _MS
 
 
-def seconds_min(turns: int, *, throttled: bool = False) -> float:
+def seconds_min(turns: int, slices: SliceLength) -> float:
     """Return the least seconds of a cell in an epoch. Slices of limited storage cannot be shortened to fit."""
-    slices = guarded(0, throttled=throttled)
-    turn_s = BLOCKS_MIN * 2 * (slices.slice_ns + slices.guard_ns) / 1e9
-    return max(_SECONDS_MIN, turns * max(_TURN_MIN_S, turn_s))
+    return max(_SECONDS_MIN, turns * max(_TURN_MIN_S, turn_seconds_min(slices)))
+
+
+def turn_seconds_min(slices: SliceLength) -> float:
+    """Return the least seconds of one arm in a cell: the slices of the fewest blocks."""
+    return _BLOCKS_MIN * 2 * (slices.slice_ns + slices.guard_ns) / 1e9
 
 
 def warm_seconds(warm_s: float) -> float:
@@ -156,7 +159,7 @@ def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -
 
 
 def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
-    seconds = fit_seconds(LONG_S, rest_s=budget_s, overhead_s=0, cells=cells, least_s=seconds_min(turns))
+    seconds = fit_seconds(LONG_S, rest_s=budget_s, overhead_s=0, cells=cells, least_s=seconds_min(turns, guarded(0)))
     return longest_slice_ns(seconds=seconds, turns=turns)
 
 
@@ -215,14 +218,13 @@ class EpochTime:
     def epoch_s(self, planned_s: float) -> float:
         return self.overhead_s + self.wall_per_planned * planned_s
 
-    def share(self, planned_s: float, *, room_s: float, epochs: int, cells: int, turns: int) -> float:
+    def share(self, planned_s: float, *, room_s: float, epochs: int, least_s: float) -> float:
         """Return the part of its planned measuring that the next epoch gets so that the fewest fit; 1 if they do."""
         missing = EPOCHS_MIN - epochs
         if missing <= 0 or planned_s <= 0 or self.epoch_s(planned_s) * missing <= room_s:
             return 1.0
         share = (room_s / missing - self.overhead_s) / (self.wall_per_planned * planned_s)
-        least = max(_SHARE_MIN, cells * seconds_min(turns) / planned_s)
-        return min(max(share, least), 1.0)
+        return min(max(share, _SHARE_MIN, least_s / planned_s), 1.0)
 
 
 def epoch_time(costs: Sequence[EpochCost]) -> EpochTime | None:

@@ -64,7 +64,7 @@ class Reply:
     """One server's reply to one statement.
 
     `affected` is None for a result set. `checksum` is of the rows as a multiset, `sequence` of the rows in order.
-    `kept` is None if the rows exceed `KEPT_BYTES`.
+    `kept` is None if the rows exceed `KEPT_BYTES`, or are of several result sets.
     """
 
     errno: int = 0
@@ -82,8 +82,8 @@ class Reply:
     def sequence(self) -> bytes:
         return self._sequence.digest()
 
-    def add(self, row: _Row) -> None:
-        text = _canonical(row, self.columns)
+    def add(self, row: _Row, columns: Sequence[Column] = ()) -> None:
+        text = _canonical(row, columns or self.columns)
         digest = hashlib.blake2b(text, digest_size=16).digest()
         self.count += 1
         self.checksum = (self.checksum + int.from_bytes(digest, "big")) % 2**128
@@ -445,6 +445,7 @@ def merged(first: Answers, second: Answers) -> Answers:
             "executed": max(first.executed, second.executed),
             "not_reached": max(first.not_reached, second.not_reached),
             "digests": digests,
+            "tables": max(first.tables, second.tables),
             "other_tables": {**first.other_tables, **second.other_tables},
             "ended_by": first.ended_by or second.ended_by,
         }

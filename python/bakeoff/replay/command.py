@@ -115,7 +115,7 @@ def replay(
                 script=str(capture.resolve()),
                 speed=asked.speed,
                 writes=bool(facts.writes) if on_running and asked.writes else None,
-                name=asked.workload.name.partition(".")[0],
+                name=re.sub(r"[^A-Za-z0-9_-]", "_", asked.workload.name.partition(".")[0]),
             ),
         ),
         threads=(_sessions(asked.threads, facts, once=once, quiet=output.quiet),),

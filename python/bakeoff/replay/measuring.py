@@ -186,9 +186,12 @@ class CaptureMeasuring(Measuring):
             raise SpecError(f"{name}: a capture has no options.", hint=f"Leave {workload.options[0][0]} out.")
         if workload.rate_per_s is not None:
             raise SpecError(f"{name}: a capture has no rate.", hint="Replay it by its own clock: speed.")
-        facts = capture_facts(workload.script)
+        facts, reads_only = capture_facts(workload.script), not self.resolved(study, workload).writes
+        if reads_only and not facts.reads:
+            hint = "Replay its writes, too: --writes, or writes: true in a study."
+            raise SpecError(f"{name}: it has no plain read to replay.", hint=hint)
         if workload.speed is not None:
-            _check_clock(name, facts.moments_us(reads_only=workload.writes is False), workload.speed)
+            _check_clock(name, facts.moments_us(reads_only=reads_only), workload.speed)
 
     def request(self, run: CellRun) -> Work | None:
         """Return capture, chunk size and speed; None for a warm-up of a capture without reads."""

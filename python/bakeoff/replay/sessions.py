@@ -25,7 +25,10 @@ _SESSIONS_MAX = 100  # per server; `max_connections` is at least 151
 _ROWS_AT_ONCE = 1000
 _IN_TRANSACTION = 1  # bit of the server's status
 # One statement runs at a time, so nobody would release a lock that it waits for.
-_OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
+# SHOW WARNINGS lists `max_error_count` of them, whose default differs between versions.
+_OWN_SETTINGS = (
+    b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1, max_error_count=65535"
+)
 # Set first, because they also set other variables.
 _SET_FIRST = {"names": 0, "character_set": 1}
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
@@ -216,10 +219,11 @@ class _Session:
                 columns = tuple(
                     Column(name=str(each.name), kind=kind_of(each.type_code, each.charsetnr)) for each in result.fields
                 )
+                reply.kept = None if reply.columns else reply.kept
                 reply.columns = reply.columns or columns
                 while rows := cursor.fetchmany(_ROWS_AT_ONCE):
                     for row in rows:
-                        reply.add(row)
+                        reply.add(row, columns)
                     if time.monotonic() > until:
                         # Closing the cursor would read the rest.
                         self._connection.drop()

@@ -121,10 +121,6 @@ def _dateline(context: Context) -> str:
     return f"{date} · {hosts}{unlike}"
 
 
-def _others(context: Context) -> float | None:
-    return _mean_use(context, "others")
-
-
 def _mean_use(context: Context, *columns: str) -> float | None:
     known = context.processors.rows(~np.isnan(context.processors[columns[0]]))
     if not len(known):
@@ -135,7 +131,8 @@ def _mean_use(context: Context, *columns: str) -> float | None:
 def _conditions(context: Context) -> str:
     places = "; ".join(context.hosts_and_network or ())
     where = f"{places[0].upper()}{places[1:]}. " if places else ""
-    busy, steal, others = _mean_use(context, "user", "system"), _mean_use(context, "steal"), _others(context)
+    busy, steal = _mean_use(context, "user", "system"), _mean_use(context, "steal")
+    others = _mean_use(context, "others")
     if busy is None or steal is None:
         return where.rstrip()
     by_others = "" if others is None else f", {numbers.share(others)} with work that was not part of the measurement"
@@ -201,7 +198,7 @@ def _ending(context: Context) -> Iterator[tuple[str, str]]:
 
 
 def _circumstances(context: Context) -> Iterator[tuple[str, str]]:
-    others = _others(context)
+    others = _mean_use(context, "others")
     if others is not None and others > BUSY_SHARE:
         yield (
             FlagKind.BUSY_MACHINE,

@@ -246,10 +246,10 @@ _PNG_SCALE = 2.0
 def picture_svg(view: ReportView, name: str) -> str:
     """Draw one chart as an SVG file."""
     panels = {panel.id: panel for panel in view.panels}
-    names = [VERDICTS, *panels]
+    names = [*([VERDICTS] if view.forest.rows else []), *panels]
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=3) or names
-        raise SpecError(f"report: {name!r} is not a chart of this report.", hint=f"There are: {', '.join(near)}.")
+        near = ", ".join(difflib.get_close_matches(name, names, n=3) or names) or "none"
+        raise SpecError(f"report: {name!r} is not a chart of this report.", hint=f"There are: {near}.")
     described = _verdicts(view) if name == VERDICTS else _panel(view, panels[name])
     style = (TEMPLATES / "report.css").read_text(encoding="utf-8").partition("@media")[0]
     colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", style))

@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from bakeoff.report import charts, setups
 from bakeoff.report.view import Panel, ReportView, Row
+from bakeoff.results import run_argument
 from bakeoff.results.manifest import bakeoff_version
 
 _LONG_NAME = re.compile(r"\w{22,}")
@@ -47,6 +48,7 @@ def environment(templates: Path) -> Environment:
         "code": _with_code,
         "explained": _explained,
         "has_own_keys": _has_own_keys,
+        "run_argument": run_argument,
     }
     made.globals |= {"arm_key": _arm_key, "swatch": _swatch}
     return made

@@ -121,12 +121,16 @@ def _line(cells: list[str]) -> str:
 
 def _prose(text: str) -> str:
     """Escape a text, but keep words between backticks as code."""
-    return escaped(text).replace("\\`", "`")
+    line = re.sub("`+", "`", " ".join(text.split()))
+    return re.sub(r"(`[^`]+`)|[^`]+", lambda found: found[1] or _escaped_part(found[0]), line)
 
 
 def escaped(text: str) -> str:
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _escaped_part(" ".join(text.split()))
+
+
+def _escaped_part(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
 # A report to be published: page, text, tables and numbers in one folder.

@@ -1,7 +1,6 @@
 """Print a report in a terminal: one screen at the end of a run, or all of it. No word is ever broken."""
 
 import re
-import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from bakeoff.files import from_here
 from bakeoff.report.view import COMPARISONS, ROWS_MAX, Prose, ReportView, Row, Table, marks, value_text
-from bakeoff.results import runs_root
+from bakeoff.results import run_argument
 from bakeoff.stats.model import Word
 
 SCREEN_LINES = 40
@@ -82,9 +81,8 @@ def _where(view: ReportView, width: int, *, whole: bool = False) -> Iterator[str
     if not view.directory:
         return
     path = Path(view.directory)
-    run = path.name if path.parent == runs_root() else from_here(view.directory)
     places = [("Report:", from_here(str(path / "report.html")))]
-    places += [] if whole else [("More:", f"bakeoff report {shlex.quote(run)} --format text")]
+    places += [] if whole else [("More:", f"bakeoff report {run_argument(path)} --format text")]
     for title, text in places:
         yield from [f"{title} {text}"] if len(title) + 1 + cell_len(text) <= width else [title, text]
 
@@ -132,7 +130,6 @@ def _screen_table(view: ReportView, width: int, room: int) -> list[Text]:
 
 
 def _forest_table(view: ReportView) -> Table:
-    """Return every comparison and control."""
     several = len(view.arms) > 2
     rows = [
         Row.of(*([row.contender] if several else []), row.ratio, row.interval or "none yet",
@@ -145,9 +142,9 @@ def _forest_table(view: ReportView) -> Table:
 
 def _table_lines(table: Table, width: int) -> list[Text]:
     """Lay a table out. If it is too wide, leave out its `wide` columns, the last one first, then stack it."""
-    titles = list(table.columns)
+    kept = list(range(len(table.columns)))
     while True:
-        kept = [table.columns.index(title) for title in titles]
+        titles = [table.columns[at] for at in kept]
         rows = [[value_text(row.values[at]) for at in kept] for row in table.rows]
         grouped = bool(table.group_title)
         heads = [table.group_title, *titles] if grouped else titles
@@ -159,10 +156,10 @@ def _table_lines(table: Table, width: int) -> list[Text]:
         widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
         if sum(widths) + len(_GAP) * (len(widths) - 1) <= width:
             return list(_laid_out(heads, cells, widths))
-        droppable = [title for title in titles if title in table.wide]
+        droppable = [at for at in kept if table.columns[at] in table.wide]
         if not droppable:
             return list(_stacked(heads, cells, width, grouped=grouped))
-        titles.remove(droppable[-1])
+        kept.remove(droppable[-1])
 
 
 def _without_repeats(rows: list[list[str]]) -> list[list[str]]:

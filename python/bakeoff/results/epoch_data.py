@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AwareDatetime, ConfigDict, NonNegativeInt
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
 from bakeoff.files import write_atomically

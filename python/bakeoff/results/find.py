@@ -2,11 +2,13 @@
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from bakeoff.errors import ResultsError, SpecError
+from bakeoff.files import from_here
 from bakeoff.plan import Plan
 from bakeoff.results.directory import RunDirectory, check_format
 
@@ -28,6 +30,12 @@ def runs_root(explicit: Path | None = None) -> Path:
     if explicit is not None:
         return explicit
     return Path(os.environ.get("BAKEOFF_RUNS") or "bakeoff-runs")
+
+
+def run_argument(run: str | Path) -> str:
+    """Return what a command line needs to find this run: its name in the default folder, else its path."""
+    path = Path(run)
+    return shlex.quote(path.name if path.parent == runs_root() else from_here(str(path)))
 
 
 def find_run(path_or_name: str | Path, root: Path | None = None) -> Path:

@@ -21,7 +21,7 @@ from bakeoff.errors import BakeoffError, EngineError, RunInvalid, ServerError, U
 from bakeoff.plan import Cell, CellPilot, EpochDraft, Plan, SliceLength, guard_ns, pilot_slice_max_ns, whole_blocks
 from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.schedule import plan_after_pilot
-from bakeoff.plan.timing import BLOCKS_MIN, EpochCost, warm_seconds
+from bakeoff.plan.timing import EpochCost, turn_seconds_min, warm_seconds
 from bakeoff.results import EpochWriter, Outcome, RunDirectory
 from bakeoff.results.epoch_data import CHANGES, RESTART, CellChanges, slices_frame
 from bakeoff.results.frame import quotients
@@ -194,7 +194,7 @@ class Epoch:
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
         if len(setups) < 2:
             return
-        seconds = len(setups) * max(arm_s, BLOCKS_MIN * 2 * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9)
+        seconds = len(setups) * max(arm_s, turn_seconds_min(cell.slices))
         self.planned_s += seconds
         if self._measured and cell.writes:
             self.servers.flush()

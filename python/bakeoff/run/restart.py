@@ -16,7 +16,7 @@ from bakeoff.stats.restart import WINDOW_NS, warm_at_ns
 
 RESTART_SLICES = SliceLength(slice_ns=100_000_000, guard_ns=0)
 _LIMIT_MAX_S, _POLL_S = 300.0, 0.2
-_BUDGET_SHARE = 0.5  # of the budget that all restarts together may take
+_BUDGET_SHARE = 0.5  # of the budget that the restarts of the fewest epochs may take
 
 
 def restart_limit_s(plan: Plan) -> float:

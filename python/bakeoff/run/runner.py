@@ -28,6 +28,7 @@ from bakeoff.servers import ServerPool
 from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
+from bakeoff.spec.machine import Machine
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 
@@ -72,7 +73,7 @@ def run_study(
         initial_study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
     access = client.access if client else THIS_MACHINE
-    with ServerPool(work_root(), access=access) as pool, Engine(stop=stop, on_log=listener.note) as engine:
+    with ServerPool(work_root(), access=access, stop=stop) as pool, Engine(stop=stop, on_log=listener.note) as engine:
         # Includes those from MYSQL_PWD and ~/.my.cnf.
         secrets = [*passwords.values(), *(each.remote.account().password for each in setups if each.remote)]
         if resume:
@@ -132,8 +133,13 @@ def _checked(study: Study, asked: Invocation, listener: Listener, stop: threadin
     keep_snapshots(study)
     study = resolved(study)
     check_workloads(study)
-    machine.require((arm.server.machine for arm in study.arms), work_root())
+    machine.require(_machines(study), work_root())
     return study
+
+
+def _machines(study: Study) -> list[Machine]:
+    """Return the shares of all servers started here: `thp` of one arm changes the mode of those that ask for none."""
+    return [arm.server.machine for arm in study.arms if not arm.server.is_running]
 
 
 def begin_notes(study: Study, listener: Listener) -> None:
@@ -155,9 +161,9 @@ def load(
 ) -> EpochTools:
     """Load all data on this machine, builds after the first within `limit_s`, and close the loader's engine."""
     measured = bool(loader.run.read("plan.json", Plan) or loader.run.finished_epochs())
-    if limited := [arm.server.machine for arm in loader.study.arms if arm.server.limits]:
-        machine.require(limited, work_root())  # in a cluster each host is asked
-        loader.pool.prepare(limited)
+    if machines := _machines(loader.study):
+        machine.require(machines, work_root())  # in a cluster each host is asked
+        loader.pool.prepare(machines)
     snapshots = loader.load_all(setups, limit_s=limit_s)
     for setup in setups:
         if setup.remote:

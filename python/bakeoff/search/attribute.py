@@ -34,12 +34,15 @@ def attribute_pairs(
     assert analysis, "a run without a verdict is not explained"
     stop, failed = threading.Event(), 0
     with run.hold(), ending_in_order(stop):
-        for baseline, contender in pairs:
+        for done, (baseline, contender) in enumerate(pairs):
             try:
                 with live_for(study, quiet=options.quiet, json=options.json) as live:
-                    asked, made = _prepare(run, (baseline, contender), budget_s, live, stop)
+                    asked, made = _prepare(run, (baseline, contender), study, analysis, budget_s, live, stop)
                 with live_for(made, quiet=options.quiet, json=options.json) as live:
                     _search(run, asked, made, live, stop, options.command_line)
+            except KeyboardInterrupt:
+                if failed == done:  # nothing was measured
+                    raise
             except BakeoffError as error:
                 failed += 1
                 if failed == len(pairs):  # nothing was measured
@@ -55,10 +58,14 @@ def attribute_pairs(
 
 
 def _prepare(
-    run: RunDirectory, pair: tuple[str, str], budget_s: float | None, listener: Listener, stop: threading.Event
+    run: RunDirectory,
+    pair: tuple[str, str],
+    study: Study,
+    analysis: Analysis,
+    budget_s: float | None,
+    listener: Listener,
+    stop: threading.Event,
 ) -> tuple[Attribution, Study]:
-    study, analysis = run.study(), run.read("analysis.json", Analysis)
-    assert analysis
     arms = {arm.name: arm for arm in study.arms}
     first, other = (arms[name] for name in pair)
     asked = differing(study, first, other, run.newest_variables())
@@ -121,6 +128,8 @@ def _refused(
             instance.remove()
 
     def refused(settings: Sequence[Setting], pool: ServerPool) -> list[str]:
+        if stop.is_set():
+            raise KeyboardInterrupt
         try:
             said = ignored(settings, pool)
         except (ServerError, SpecError):
@@ -132,4 +141,5 @@ def _refused(
 
     listener.stage(f"trying {len(foreign)} settings on {baseline.label}")
     with ServerPool(work_root()) as pool:
+        ignored((), pool)  # if the server does not start at all, no setting is to blame
         return dict.fromkeys(refused(foreign, pool), f"{baseline.label} does not take this value")

@@ -1,6 +1,6 @@
 """Find the settings in which two arms of a run differ, and make the study that searches them.
 
-Everything else that other binaries change is one more setting, `server`, which only the contender itself has.
+Everything else in which the servers differ is one more setting, `server`, which only the contender itself has.
 """
 
 import re
@@ -13,7 +13,7 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.plan.workloads import workload_names
 from bakeoff.search.model import SERVER, Search, Setting, key_of
-from bakeoff.spec import Arm, Study
+from bakeoff.spec import Arm, Origin, Study
 from bakeoff.stats.differences import DifferenceOrigin, differences, same_value, variable_of
 from bakeoff.stats.model import Analysis, Frozen
 
@@ -54,11 +54,13 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
             )
     mine, theirs = (variables.get(arm.name, {}) for arm in (baseline, contender))
     server = _binaries(baseline) != _binaries(contender)
+    can_be_limited = baseline.server.origin is not Origin.DOCKER
     found = [
         *typed_settings(
             "option", baseline.server.options, contender.server.options, mine, theirs, other_default=server
         ),
         *typed_settings("env", baseline.server.env, contender.server.env),
+        *(typed_settings("limit", baseline.server.limits, contender.server.limits) if can_be_limited else []),
         *(
             Setting(factor=part, good=_parts(baseline, contender, part), bad=_parts(contender, baseline, part))
             for part in ("data", "connection")
@@ -73,7 +75,8 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
         raise SpecError(f"attribute: no setting differs between {baseline.label} and {contender.label}.")
     if beyond := [each.name for each in found[SETTINGS_MAX:]]:
         left_out["more than one run can separate"] = beyond
-    whole = [Setting(factor=SERVER, good="", bad="")] if server or left_out else []
+    rest = _rest(baseline, contender)
+    whole = [Setting(factor=SERVER, good="", bad="", rest=rest)] if server or left_out else []
     return Attribution(
         baseline=baseline.name,
         contender=contender.name,
@@ -83,8 +86,20 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
 
 
 def _binaries(arm: Arm) -> object:
-    plain = arm.server.with_settings(options=(), env=())
+    plain = arm.server.with_settings(options=(), env=(), limits=())
     return (plain, arm.slowdown_percent)
+
+
+def _rest(baseline: Arm, contender: Arm) -> str:
+    mine, theirs = (
+        arm.server.model_copy(update={"options": (), "env": (), "limits": (), "cnf_files": (), "cnf_options": ()})
+        for arm in (baseline, contender)
+    )
+    if mine != theirs:
+        return "the version itself"
+    if baseline.server.cnf_files != contender.server.cnf_files:
+        return "the rest of the cnf files"
+    return "the injected slowdown" if baseline.slowdown_percent != contender.slowdown_percent else "the other settings"
 
 
 def typed_settings(
@@ -96,7 +111,7 @@ def typed_settings(
     *,
     other_default: bool = False,
 ) -> list[Setting]:
-    """Find options (or environment variables) that were typed differently and are not read as the same."""
+    """Find options, environment variables or limits that were typed differently and are not read as the same."""
     found = []
     for name in dict.fromkeys(key_of(kind, each) for each, _ in (*theirs, *mine)):
         ours, value = (tuple(pair for pair in pairs if key_of(kind, pair[0]) == name) for pairs in (mine, theirs))

@@ -6,22 +6,25 @@ from typing import ClassVar
 from bakeoff.spec import Arm, Frozen, Question, Study
 from bakeoff.stats.differences import variable_of
 
-SERVER = "server"  # factor of what the binaries change besides their settings
+SERVER = "server"  # factor of everything in which the servers differ besides their settings
+
+_FIELDS = {"option": "options", "env": "env", "limit": "limits"}  # of a `ServerSpec`
 
 
 class Setting(Frozen):
     """A setting in which the good and the bad arm differ."""
 
-    factor: str  # `option.NAME`, `env.NAME`, `data`, `connection` or `server`
+    factor: str  # `option.NAME`, `env.NAME`, `limit.NAME`, `data`, `connection` or `server`
     good: str  # both values as a reader sees them
     bad: str
     pairs: tuple[tuple[str, str], ...] = ()  # what replaces every option of that name; () removes it
     declared: bool = True  # typed by somebody, not just another version's default
+    rest: str = "the version itself"  # what `server` stands for
 
     @property
     def name(self) -> str:
         """`innodb_flush_method`, `LD_PRELOAD`, `data`, `the version itself`."""
-        return "the version itself" if self.factor == SERVER else self.factor.partition(".")[2] or self.factor
+        return self.rest if self.factor == SERVER else self.factor.partition(".")[2] or self.factor
 
     @property
     def shown(self) -> str:
@@ -32,9 +35,9 @@ class Setting(Frozen):
         kind, _, name = self.factor.partition(".")
         if kind == SERVER:
             return bad
-        if kind not in ("option", "env"):
+        if kind not in _FIELDS:
             return arm.model_copy(update={kind: getattr(bad, kind)})
-        field = "options" if kind == "option" else kind
+        field = _FIELDS[kind]
         kept = [pair for pair in getattr(arm.server, field) if key_of(kind, pair[0]) != key_of(kind, name)]
         server = arm.server.model_copy(update={field: (*kept, *self.pairs)})
         return arm.with_server(server)
@@ -43,9 +46,9 @@ class Setting(Frozen):
         kind, _, name = self.factor.partition(".")
         if kind == SERVER:
             return False
-        if kind not in ("option", "env"):
+        if kind not in _FIELDS:
             return bool(getattr(arm, kind) == getattr(bad, kind))
-        typed = arm.server.options if kind == "option" else arm.server.env
+        typed = getattr(arm.server, _FIELDS[kind])
         return tuple(pair for pair in typed if key_of(kind, pair[0]) == key_of(kind, name)) == self.pairs
 
 

@@ -4,7 +4,7 @@ from bakeoff.errors import SpecError
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Column, Fold, Prose, Section, Table, identifier
-from bakeoff.results import RunDirectory
+from bakeoff.results import RunDirectory, run_argument
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
 from bakeoff.search.guilty import CONFIDENCE, SMALL_SHARE
@@ -251,7 +251,8 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
         return Prose(text=f"{labels} differ in {names[0]} alone.") if alone else None
     text = f"{labels} differ in {', '.join(names)}."
     if not context.study.question.adds_arms and not any(context.host_of.values()):
-        text += f" `bakeoff explain {context.run.name} --attribute` finds out which of them explains the difference."
+        command = f"bakeoff explain {run_argument(context.run.path)} --attribute"
+        text += f" `{command}` finds out which of them explains the difference."
     return Prose(text=text)
 
 

@@ -16,10 +16,9 @@ from bakeoff.servers.install import (
 from bakeoff.servers.instance import Instance
 from bakeoff.servers.pool import ServerPool, Snapshot, sandbox
 from bakeoff.servers.profile import ServerMemory, Settings, settings_for, table_engine
-from bakeoff.servers.readiness import Readiness
 
 __all__ = [
-    "Catalog", "Entry", "Installation", "Instance", "Readiness", "RemoteServer", "Server", "ServerMemory", "ServerPool",
+    "Catalog", "Entry", "Installation", "Instance", "RemoteServer", "Server", "ServerMemory", "ServerPool",
     "Settings", "Snapshot", "find_entry", "free_cache", "how_checked", "install", "installed", "is_installed",
     "known_servers", "readiness", "remove", "sandbox", "settings_for", "table_engine",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -138,11 +138,15 @@ def _bootstrap_sql(installation: Installation) -> bytes:
     return b"".join(parts)
 
 
-def copy_tree(source: Path, target: Path, what_for: str) -> None:
-    """Copy the data of a stopped server with owners, modes and times. On failure `target` is removed."""
+def copy_tree(source: Path, target: Path, what_for: str, *, watch: Callable[[], None] = lambda: None) -> None:
+    """Copy the data of a stopped server with owners, modes and times. On failure `target` is removed.
+
+    An exception from `watch` ends the copy.
+    """
     try:
         cp = shutil.which("cp") or "/bin/cp"
-        done = run_as_us([cp, "--archive", "--reflink=auto", "--no-target-directory", str(source), str(target)])
+        command = [cp, "--archive", "--reflink=auto", "--no-target-directory", str(source), str(target)]
+        done = run_as_us(command, watch=watch)
         if done.returncode:
             why = f"{what_for}: copying failed: {last_line(done.stderr)}"
             raise HostError(why, hint="Free some space: bakeoff server rm")

@@ -62,8 +62,6 @@ def prepare(
     # Values are in the client's environment, because they may be passwords and everyone can see arguments.
     named = {key: value for key, value in given.items() if not _OF_CLIENT.match(key)}
     run += [part for key in given for part in ("--env", key if key in named else f"{key}={given[key]}")]
-    if cpus:
-        run += ["--cpuset-cpus", ",".join(str(cpu) for cpu in sorted(cpus))]
     if feeds:
         run += ["--entrypoint", argv[0], image, *argv[1:]]
     else:

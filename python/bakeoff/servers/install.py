@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,12 +137,14 @@ def find_entry(spec: ServerSpec) -> Entry:
 
 def known_servers() -> list[Entry]:
     """Return every server known by name, and the installed ones that are not listed."""
-    catalog, here = Catalog.load(), [name.partition("-") for name in installed()]
+    catalog = Catalog.load()
+    # The user's own servers may have any name.
+    here = [found for name in installed() if (found := re.fullmatch(r"([a-z]+)-(\d+\.\d+\.\d+(?:-\d+)?)", name))]
     flavours = dict.fromkeys([*catalog.vendors, *(entry.flavour for entry in catalog.entries)])
     return [
         entry
         for flavour in flavours
-        for entry in catalog.known(flavour, [version for name, _, version in here if name == flavour])
+        for entry in catalog.known(flavour, [found[2] for found in here if found[1] == flavour])
     ]
 
 
@@ -196,7 +199,8 @@ def free_cache(*, servers: bool) -> None:
     if not servers:
         return
     for name in installed():
-        remove(name)
+        with suppress(ServerError):  # in use
+            remove(name)
     for rest in list((paths.cache_root() / "servers").glob("[!.]*")):  # scripts of images, broken installations
         with paths.locked_if_free(rest.name) as free:
             if free and not (rest / RECORD).exists():

@@ -243,6 +243,11 @@ class Instance(client.Server):
         options = option_arguments(self._options())
         folders, place = [self.home, self.socket_path.parent], self.place
         launch = prepare(self.installation, options, self.environment, folders, place.cpus)
+        if launch.container and place.huge_pages is not None:
+            raise HostError(
+                f"server {self.name}: thp of another arm changes the machine's huge pages, also for this container.",
+                hint="Leave thp out, or use a server that is not in a container.",
+            )
         launch = replace(launch, groups=place.group.procs if place.group else (), huge_pages=place.huge_pages)
         self._container = launch.container
         began = time.monotonic()

@@ -34,15 +34,16 @@ def main() -> None:
         for file in order["groups"]:
             with open(file, "w", encoding="ascii") as procs:  # noqa: PTH123 — pathlib takes milliseconds to import
                 procs.write("0")
-        if order["huge_pages"] is not None:
-            ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, order["huge_pages"], 0, 0)
+        libc, flags = ctypes.CDLL(None, use_errno=True), order["huge_pages"]
+        if flags is not None and libc.prctl(PR_SET_THP_DISABLE, 1, flags, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_THP_DISABLE)")
         if order["cpus"]:
             os.sched_setaffinity(0, order["cpus"])
         if order["uid"] is not None:
             os.setgroups([])
             os.setgid(order["gid"])
             os.setuid(order["uid"])
-        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
         if os.getppid() != order["parent"]:
             os._exit(1)  # bakeoff died before the signal was armed

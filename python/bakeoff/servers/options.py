@@ -253,6 +253,10 @@ def _charsets(target: Target, rest: dict[str, str], done: Translation) -> None:
 def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
     """Translate the redo size: a capacity (MySQL 8.0.30), files × size (MySQL before) or one file (MariaDB 10.5)."""
     by_capacity = understands(target, "innodb_redo_log_capacity")
+    both = {"innodb_log_file_size", "innodb_redo_log_capacity"} <= rest.keys()  # in a file for several versions
+    if both:
+        size, native = ("innodb_log_file_size", "innodb_redo_log_capacity")[:: 1 if by_capacity else -1]
+        done.notes.append(f"{size}={rest.pop(size)} was left out: {target.name} sizes redo by {native}")
     if by_capacity and "innodb_log_file_size" in rest:
         size = rest.pop("innodb_log_file_size")
         count = whole_number(target, "innodb_log_files_in_group", rest.pop("innodb_log_files_in_group", "2"))
@@ -262,7 +266,7 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
             f"innodb_log_file_size={size} × {count} files became innodb_redo_log_capacity={capacity}: "
             f"{target.name} sizes redo that way"
         )
-    elif by_capacity and not understands(target, "innodb_log_files_in_group"):
+    elif by_capacity and (both or not understands(target, "innodb_log_files_in_group")):
         done.notes += without_redo_files(target, rest)
     elif not by_capacity and "innodb_redo_log_capacity" in rest:
         size = rest.pop("innodb_redo_log_capacity")

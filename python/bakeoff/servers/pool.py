@@ -46,14 +46,23 @@ class Snapshot:
 
 
 class ServerPool:
-    """Context manager that owns instances and snapshots. `root` is on the disk to measure."""
+    """Context manager that owns instances and snapshots. `root` is on the disk to measure.
+
+    Once `stop` is set, snapshots are no longer restored.
+    """
 
     def __init__(
-        self, root: Path | None = None, progress: Progress = no_progress, *, access: Access = THIS_MACHINE
+        self,
+        root: Path | None = None,
+        progress: Progress = no_progress,
+        *,
+        access: Access = THIS_MACHINE,
+        stop: threading.Event | None = None,
     ) -> None:
         self._root = root or paths.work_root()
         self._progress = progress
         self._access = access
+        self._stop = stop or threading.Event()
         self._identity = server_identity()
         self._instances: list[Instance] = []
         self._snapshots = 0
@@ -125,7 +134,7 @@ class ServerPool:
             if snapshot:
                 what = f"restoring {snapshot.label} for {name}"
                 self._progress(what, 0, snapshot.bytes_on_disk)
-                copy_tree(snapshot.path, instance.datadir, what)
+                copy_tree(snapshot.path, instance.datadir, what, watch=self._heed_stop)
             else:
                 clone_template(installation, settings.init_options, instance.datadir, self._progress)
             (instance.datadir / "auto.cnf").unlink(missing_ok=True)  # copies must not share the server's UUID
@@ -200,6 +209,10 @@ class ServerPool:
         finally:
             ended.set()
             watcher.join()
+
+    def _heed_stop(self) -> None:
+        if self._stop.is_set():
+            raise ServerError("stopped while data was being restored.")
 
     def _for_all(self, instances: Iterable[Instance], act: Callable[[Instance], object]) -> None:
         chosen = list(instances)

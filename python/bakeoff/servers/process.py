@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from bakeoff.errors import HostError, ServerError
+from bakeoff.servers.releases import this_glibc
 
 DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
@@ -269,8 +270,7 @@ def how_to_install(*libraries: str) -> str:
     """Return the command for this machine's package manager, or nothing if a library's package is not known."""
     data = tomllib.loads(files("bakeoff.servers").joinpath("packages.toml").read_text("utf-8"))
     manager = next((each for each in data["install"] if shutil.which(each, path=SYSTEM_PATH)), "")
-    glibc = os.confstr("CS_GNU_LIBC_VERSION") or "glibc 2.0"
-    t64 = manager == "apt-get" and int(glibc.split(".")[1]) >= 39  # Debian 13, Ubuntu 24.04
+    t64 = manager == "apt-get" and (this_glibc() or ()) >= (2, 39)  # Debian 13, Ubuntu 24.04
     rows = [data["libraries"].get(library, {}) for library in libraries]
     packages = [row.get("t64" if t64 and "t64" in row else manager) for row in rows]
     if not all(packages):

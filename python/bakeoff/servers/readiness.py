@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from bakeoff.errors import ServerError
 from bakeoff.servers.client import Server
@@ -29,23 +28,6 @@ _FAST_FLUSH = (  # in this order, so that none contradicts the one before
 )
 
 
-@dataclass(frozen=True)
-class Warmth:
-    """Whether the last pass of `warm` read nothing from disk; None if the engine does not count reads."""
-
-    warm: bool | None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Readiness:
-    """A server's state before measuring; None for what the server does not have."""
-
-    history_list_length: int | None
-    dirty_pages: int | None
-    notes: tuple[str, ...] = ()
-
-
 def analyze(server: Server, database: str) -> None:
     for table in tables_of(server, database):
         for row in server.query(f"ANALYZE TABLE {quoted(database)}.{quoted(table)}"):
@@ -53,24 +35,21 @@ def analyze(server: Server, database: str) -> None:
                 raise ServerError(f"server {server.name}: ANALYZE TABLE {database}.{table}: {row[3]}.")
 
 
-def warm(server: Server, database: str, stop: threading.Event | None = None) -> Warmth:
-    """Read every index from end to end until a whole pass reads nothing from disk, or `stop` is set."""
+def warm(server: Server, database: str, stop: threading.Event | None = None) -> bool:
+    """Read every index from end to end until a whole pass makes InnoDB read nothing from disk, or `stop` is set.
+
+    Return whether one did.
+    """
     stop = stop or threading.Event()
-    names = tables_of(server, database)
-    scans = [scan for table in names for scan in full_scans(server, database, table)]
+    scans = [scan for table in tables_of(server, database) for scan in full_scans(server, database, table)]
     if not server.query("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'"):
         _run_all(server, scans, stop)
-        return Warmth(None, ("this server does not count pages read",))
+        return False
     reads = [_reads_of_a_pass(server, scans, stop) for _ in range(2)]
     # Change buffer merges and purge also read pages for a while.
     while reads[-1] > _tolerated(server) and len(reads) < _PASSES and not stop.wait(_POLL_S):
         reads.append(_reads_of_a_pass(server, scans, stop))
-    if _engines(server, database, names) != {"innodb"}:
-        return Warmth(None, ("not all tables are InnoDB: read twice, not verified",))
-    if reads[-1] <= _tolerated(server):
-        return Warmth(True)
-    note = f"pass {len(reads)} still read {reads[-1]} pages from disk: the data does not fit into the buffer pool"
-    return Warmth(False, (note,))
+    return reads[-1] <= _tolerated(server)
 
 
 def finish_pending_work(
@@ -80,8 +59,8 @@ def finish_pending_work(
     patience_s: float | None = None,
     dirty_limit: int = DIRTY_LIMIT,
     stop: threading.Event | None = None,
-) -> Readiness:
-    """Wait until old row versions are purged and dirty pages written; notes say what is still pending.
+) -> bool:
+    """Wait until old row versions are purged and dirty pages written, and return whether they are.
 
     `patience_s` is the longest wait without progress: an idle server may keep its history above the limit forever.
     """
@@ -89,29 +68,26 @@ def finish_pending_work(
     began = time.monotonic()
     variables = server.variables()
     if "innodb_buffer_pool_size" not in variables:
-        return Readiness(None, None, ("no InnoDB here",))
-    notes: list[str] = []
+        return True
     with flushing_fast(server):
         history, dirty, idle = _pending(server)
         lowest, progress_at = (history, dirty), began
-        while not (history < HISTORY_LIMIT and dirty <= dirty_limit and idle):
+        while not (done := history < HISTORY_LIMIT and dirty <= dirty_limit and idle):
             now = time.monotonic()
             if stop.is_set() or now - began > deadline_s or (patience_s and now - progress_at > patience_s):
-                notes.append(f"after {now - began:.0f} s: {_pending_text(history, dirty, idle, dirty_limit)}")
                 break
             time.sleep(_POLL_S)
             history, dirty, idle = _pending(server)
             if history < lowest[0] or dirty < lowest[1]:
                 lowest, progress_at = (min(history, lowest[0]), min(dirty, lowest[1])), time.monotonic()
-    notes += finish_rocksdb(server, began + deadline_s - time.monotonic(), stop)
-    return Readiness(history, dirty, tuple(notes))
+    return finish_rocksdb(server, began + deadline_s - time.monotonic(), stop) and done
 
 
-def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> list[str]:
-    """Write MyRocks' memtable and wait for compactions; return a note if some are still pending."""
+def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> bool:
+    """Write MyRocks' memtable and wait for compactions; return whether none is pending."""
     deadline = time.monotonic() + limit_s
     if not server.ours or "rocksdb_block_cache_size" not in server.variables():
-        return []
+        return True
     server.query("SET GLOBAL rocksdb_force_flush_memtable_now=1")
     while True:
         rows = server.query(
@@ -119,9 +95,9 @@ def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> lis
             "WHERE stat_type='COMPACTION_PENDING'"
         )
         if int(rows[0][0]) == 0:
-            return []
+            return True
         if stop.is_set() or time.monotonic() > deadline:
-            return ["MyRocks compactions are still pending"]
+            return False
         time.sleep(_POLL_S)
 
 
@@ -202,11 +178,6 @@ def _tolerated(server: Server) -> float:
     return max(2.0, _COLD_SHARE * _counter(server, "Innodb_buffer_pool_pages_data"))
 
 
-def _engines(server: Server, database: str, tables: Sequence[str]) -> set[str]:
-    rows = server.query("SELECT table_name, engine FROM information_schema.tables WHERE table_schema=%s", (database,))
-    return {str(engine).lower() for name, engine in rows if str(name) in set(tables)}
-
-
 def _pending(server: Server) -> tuple[int, int, bool]:
     """Return the history list length, the dirty pages, and whether no dump of the buffer pool is being loaded."""
     text = str(server.query("SHOW ENGINE INNODB STATUS")[0][2])
@@ -215,10 +186,3 @@ def _pending(server: Server) -> tuple[int, int, bool]:
     load_status = status.get("Innodb_buffer_pool_load_status", "")  # "Loaded 128/4711 pages" until completed
     idle = not load_status.startswith("Loaded ")
     return int(found[1]) if found else 0, int(status["Innodb_buffer_pool_pages_dirty"]), idle
-
-
-def _pending_text(history: int, dirty: int, idle: bool, dirty_limit: int) -> str:
-    parts = [f"history list length {history}"] if history >= HISTORY_LIMIT else []
-    parts += [f"{dirty} dirty pages"] if dirty > dirty_limit else []
-    parts += [] if idle else ["the buffer pool is still being loaded"]
-    return ", ".join(parts)

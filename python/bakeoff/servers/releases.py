@@ -16,7 +16,6 @@ from bakeoff.spec import Frozen
 
 _ARCHITECTURES = {"AMD64": "x86_64", "arm64": "aarch64"}
 _FILE_NAME = re.compile(r"(mysql|Percona-Server|mariadb)-(\d+\.\d+\.\d+(?:-\d+)?)-.+\.tar\.(?:gz|xz)")
-_PLACEHOLDERS = ("version", "series", "build", "file", "arch", "glibc", "address", "folder")
 _FLAVOURS = {"Percona-Server": "percona"}
 
 
@@ -103,12 +102,19 @@ class Vendor(Frozen):
 
     @model_validator(mode="after")
     def _placeholders(self) -> "Vendor":
-        names = [text for each in self.files for text in (*each.minimal, *each.full, *each.addresses)]
-        for text in (*self.addresses, *self.lists, *self.checksums.values(), self.signature, *names):
-            try:
-                text.format(**dict.fromkeys(_PLACEHOLDERS, ""))
-            except (KeyError, IndexError, ValueError):
-                raise ValueError(f"{text!r} may have only the placeholders {', '.join(_PLACEHOLDERS)}") from None
+        names = [text for each in self.files for text in (*each.minimal, *each.full)]
+        addresses = [*self.addresses, *(text for each in self.files for text in each.addresses)]
+        for allowed, texts in (
+            (("version", "arch", "glibc"), names),
+            (("version", "series", "build", "file"), addresses),
+            (("series",), self.lists),
+            (("address", "folder"), [*self.checksums.values(), self.signature]),
+        ):
+            for text in texts:
+                try:
+                    text.format(**dict.fromkeys(allowed, ""))
+                except (KeyError, IndexError, ValueError):
+                    raise ValueError(f"{text!r} may have only the placeholders {', '.join(allowed)}") from None
         return self
 
     def has(self, version: Version, arch: str | None = None) -> bool:
@@ -143,7 +149,7 @@ class Vendor(Frozen):
     def beside(self, kind: str, address: str) -> str:
         """Return where the vendor publishes a checksum or the signature of the file at an address."""
         pattern = self.signature if kind == "signature" else self.checksums.get(kind, "")
-        return pattern.format(address=address, folder=str(address).rpartition("/")[0])
+        return pattern.format(address=address, folder=address.rpartition("/")[0])
 
 
 NO_VENDOR = Vendor(addresses=())
@@ -162,7 +168,7 @@ def _fitting(glibcs: tuple[str, ...]) -> tuple[str, ...]:
 def this_glibc() -> Version | None:
     try:
         return parse_version((os.confstr("CS_GNU_LIBC_VERSION") or "").removeprefix("glibc "))
-    except ValueError:  # another C library
+    except (ValueError, OSError):  # another C library
         return None
 
 

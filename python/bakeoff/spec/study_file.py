@@ -242,35 +242,38 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
         hint = "It begins with `title: …`; see docs/reference/studies.md."
         raise lines.error((), "a study is a mapping of keys.", hint=hint)
     try:
-        form = StudyFile.model_validate(_with_installed(document, installed), context=IN_FILE)
+        form = StudyFile.model_validate(_with_installed(document, installed, lines), context=IN_FILE)
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
     whole = LoadedStudy(path, form, form, lines, "", _all_levels(form, lines, varied=True), path.parent)
     _check_part(form, whole.levels, lines, ())
     _check(whole)
+    scales = {}
     for name, part in form.scales.items():  # a mistake in any scale is reported, whichever is chosen
-        levels = _all_levels(_scaled(form, name, lines), lines, varied=False)
+        scaled = _scaled(form, name, lines)
+        levels = _all_levels(scaled, lines, varied=False)
         _check_part(part, levels, lines, ("scales", name))
+        scales[name] = replace(whole, form=scaled, scale=name, levels=levels)
     if not scale:
         return whole
-    scaled = _scaled(form, scale, lines)
-    loaded = replace(whole, form=scaled, scale=scale, levels=_all_levels(scaled, lines, varied=False))
-    _check_baseline(loaded)
-    return loaded
+    if scale not in scales:
+        have = ", ".join(scales) or "none"
+        raise lines.error(("scales",), f"scale {scale} is unknown.", hint=f"This study has {have}.")
+    _check_baseline(scales[scale])
+    return scales[scale]
 
 
-def _with_installed(document: dict[str, Any], installed: Installed) -> dict[str, Any]:
+def _with_installed(document: dict[str, Any], installed: Installed, lines: Lines) -> dict[str, Any]:
     servers = document.get("servers")
     if not isinstance(servers, list) or INSTALLED not in servers:
         return document
     more = installed([name for name in servers if isinstance(name, str) and name != INSTALLED])
-    return document | {"servers": [each for name in servers for each in (more if name == INSTALLED else [name])]}
+    expanded = [(at, each) for at, name in enumerate(servers) for each in (more if name == INSTALLED else [name])]
+    lines.known.update({("servers", new): lines.known["servers", at] for new, (at, _) in enumerate(expanded)})
+    return document | {"servers": [each for _, each in expanded]}
 
 
 def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
-    if scale not in form.scales:
-        have = ", ".join(form.scales) or "none"
-        raise lines.error(("scales",), f"scale {scale} is unknown.", hint=f"This study has {have}.")
     chosen = form.scales[scale]
     changed = chosen.given()
     changed.pop("keep", None)

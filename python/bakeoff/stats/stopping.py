@@ -13,7 +13,7 @@ from typing import Protocol
 
 from bakeoff import features, spec
 from bakeoff.plan import Plan
-from bakeoff.plan.timing import GRACE, EpochTime
+from bakeoff.plan.timing import GRACE, EpochTime, seconds_min
 from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
@@ -114,8 +114,8 @@ def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"
     epoch_time = progress.epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
     epochs = min((state.n for state in open_states), default=0)
     limit_s = study.budget_s * (GRACE if epochs < iv.N_MIN else 1.0)
-    turns = plan.turns or len(plan.arms)
-    share = epoch_time.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, cells=len(arms_left), turns=turns)
+    least_s = math.fsum(seconds_min(arms + 1, plan.cell(cell).slices) for cell, arms in arms_left.items())
+    share = epoch_time.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, least_s=least_s)
     next_s = epoch_time.epoch_s(share * planned_s)
     stop = _overall(states, going_on=bool(open_states), aborted=progress.aborted)
     if stop is Stop.RUNNING and answered and answered(states):

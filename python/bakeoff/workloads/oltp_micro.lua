@@ -11,7 +11,6 @@ options.list_size = { "Keys in the IN list of points and update", 100 }
 options.hot = { "Name the same keys, from 1 on, in every event", false }
 
 local INT, CHAR = sysbench.sql.type.INT, sysbench.sql.type.CHAR
-local C_BYTES = 4 * 120
 
 local function marks(count)
   return string.rep("?", count, ", ")
@@ -50,7 +49,7 @@ function prepare_statements()
     local sql, count = sql_for(table_num)
     local statement = con:prepare(sql)
     local keys, bound = {}, {}
-    local text = sysbench.opt.statement == "update" and statement:bind_create(CHAR, C_BYTES) or nil
+    local text = sysbench.opt.statement == "update" and statement:bind_create(CHAR, column_bytes("c")) or nil
     bound[1] = text
     for i = 1, count do
       keys[i] = statement:bind_create(INT)

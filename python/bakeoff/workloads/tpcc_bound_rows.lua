@@ -15,9 +15,7 @@ function bound.new(con, sent)
    return setmetatable({
       con = con,
       sent = sent,
-      uniform = nil,
       inserts = {}, -- by head: what is prepared, and its parameters
-      insert = nil,
       at = 0, -- values of the statement under way
       count = 0
    }, bound)

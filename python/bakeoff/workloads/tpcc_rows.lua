@@ -19,7 +19,6 @@ function rows.new(con, batch_bytes, sent)
       bytes = ffi.new("uint8_t[?]", batch_bytes + ROW_BYTES_MAX + text.OVERRUN + 1),
       at = 0,
       count = 0,
-      uniform = nil,
       head = "",
       pieces = {}, -- SQL before, between and after the values of a row
       piece = 0

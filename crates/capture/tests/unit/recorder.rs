@@ -44,6 +44,39 @@ const GENERAL: &str = "2024-11-06T09:57:35.1Z\t    7 Connect\tbob@localhost on s
     2024-11-06T09:57:36.0Z\t    7 Quit\t\n\
     2024-11-06T09:57:36.1Z\t    7 Query\tSELECT 'again'\n";
 
+struct FullDisk;
+
+impl Write for FullDisk {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for FullDisk {
+    fn seek(&mut self, _to: io::SeekFrom) -> io::Result<u64> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn reading_ends_when_the_disk_is_full() {
+    let log = std::env::temp_dir().join(format!("bakeoff-full-disk-{}.sql", std::process::id()));
+    let text = "SELECT 1;\n".repeat(800_000);
+    std::fs::write(&log, &text).unwrap();
+    let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: false };
+    let mut recorder = Recorder::new(FullDisk, &header, None).unwrap();
+    let progress = ReadProgress::default();
+    read_logs(std::slice::from_ref(&log), None, &progress, &mut recorder).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    let read = progress.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(read < text.len() as u64 / 2, "{read} bytes");
+    assert_eq!(recorder.finish(&[]).err().map(|error| error.kind()), Some(io::ErrorKind::StorageFull));
+}
+
 #[test]
 fn a_refused_set_does_not_change_the_session() {
     let event = |errno: u32, sql: &str| {

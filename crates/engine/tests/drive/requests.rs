@@ -107,6 +107,12 @@ fn a_probe_measures_the_network() {
     assert!((1_000..1_000_000_000).contains(&found["rtt_ns"].as_u64().unwrap()), "{found}");
     assert!(found["bytes_per_s"].as_f64().unwrap() > 1e6, "{found}");
     assert!((1..=300).contains(&answering.join().unwrap()));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closing = listener.local_addr().unwrap().port();
+    let hanging_up = std::thread::spawn(move || drop(listener.accept().unwrap()));
+    let lost = engine.outcome(json!({"type": "probe", "host": "127.0.0.1", "port": closing, "token": "secret"}));
+    assert!(lost["message"].as_str().unwrap().contains(" does not answer the probe: "), "{lost}");
+    hanging_up.join().unwrap();
     let refused = engine.outcome(json!({"type": "probe", "host": "127.0.0.1", "port": port, "token": "secret"}));
     assert_eq!((&refused["type"], &refused["code"]), (&json!("error"), &json!("connect_failed")));
     assert!(refused["message"].as_str().unwrap().starts_with(&format!("127.0.0.1 port {port} cannot be reached: ")));

@@ -93,7 +93,10 @@ fn accounts_replication_and_system_schemas_are_left_out() {
     assert_eq!(reason("CHANGE MASTER TO MASTER_LOG_FILE='x'", ""), Some("replication"));
     assert_eq!(reason("DROP TABLE IF EXISTS `user`", "mysql"), Some("system schemas"));
     assert_eq!(reason("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `mysql`", ""), Some("system schemas"));
+    assert_eq!(reason("DROP DATABASE IF EXISTS mysql", ""), Some("system schemas"));
+    assert_eq!(reason("ALTER SCHEMA sys CHARACTER SET utf8", ""), Some("system schemas"));
     assert_eq!(reason("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop`", "mysql"), None);
+    assert_eq!(reason("CREATE DATABASE if_exists", "mysql"), None);
     assert_eq!(reason("USE `shop`", "mysql"), None);
     assert_eq!(reason("INSERT INTO `user` VALUES (1)", "shop"), None);
 }

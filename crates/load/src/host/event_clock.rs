@@ -23,7 +23,6 @@ pub trait Schedule: Sized + 'static {
 
     fn more_events(clock: &EventClock<Self>) -> bool;
 
-    /// Whether what happens now counts.
     fn counts(clock: &EventClock<Self>) -> bool {
         clock.event.counted.get()
     }

@@ -55,6 +55,11 @@ impl SliceHost {
         self.is_open()
     }
 
+    /// Counts the error of a statement that was not sent, so it has no event.
+    pub(crate) fn count_unsent(&self, code: u16) {
+        self.stats.counters().add_errors(code, 1);
+    }
+
     pub(crate) fn is_injected(&self) -> bool {
         self.event.injected.get()
     }

@@ -131,7 +131,7 @@ impl ReplaySession<'_> {
             }
             if let Some(error) = lost {
                 if !error.fatal {
-                    self.count(statement, &error);
+                    self.skip(&transaction.statements[index..=index], &error);
                     continue;
                 }
                 self.skip(&transaction.statements[index..], &error);
@@ -179,6 +179,7 @@ impl ReplaySession<'_> {
 
     fn skip(&self, statements: &[Statement], error: &SqlError) {
         for skipped in statements {
+            self.host.count_unsent(error.code);
             self.plan.failures.add(skipped.operation, error.code, &error.message);
         }
     }

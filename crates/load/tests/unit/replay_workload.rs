@@ -184,11 +184,12 @@ fn a_connection_lost_during_a_retry_is_reconnected_once() {
     let again = ["SET timestamp = 5", "(reconnect)", "SET SESSION lock_wait_timeout = 50"];
     assert_eq!(*line.sent.borrow(), [first.as_slice(), &again].concat());
     assert_eq!(host.counter(Counter::Reconnect), 1);
+    assert_eq!(host.counter(Counter::Error), 3, "the deadlock, the lost statement, and the rest of the transaction");
 }
 
 #[test]
 fn statements_for_a_missing_schema_fail_and_run_in_no_other() {
-    let (plan, (host, _gate), line) = (plan(), host(), Line::default());
+    let (plan, host, line) = (plan(), open_host(), Line::default());
     let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: SessionState::default() });
     let (gone, shop) = (state("gone"), state("shop"));
     let statements = vec![
@@ -220,6 +221,11 @@ fn statements_for_a_missing_schema_fail_and_run_in_no_other() {
     let failures = plan.failures.list(&plan.operations);
     let counted: Vec<_> = failures.iter().map(|each| (each.operation.as_str(), each.sql_errno, each.count)).collect();
     assert_eq!(counted, [("digest", 1049, 2)]);
+    assert_eq!(
+        [Counter::Error, Counter::Transactions].map(|counter| host.counter(counter)),
+        [2, 4],
+        "in the slice, too"
+    );
 }
 
 #[test]

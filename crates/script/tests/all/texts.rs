@@ -109,6 +109,21 @@ fn every_writing_workload_sends_the_chosen_content() {
 }
 
 #[test]
+fn an_update_by_keys_sends_whole_texts() {
+    let lengths = [("column_type", "varchar"), ("column_length", "1000"), ("text_length", "1000")];
+    for content in ["digits", "japanese"] {
+        let world = World::new(1);
+        let options = [&lengths[..], &[("statement", "update"), ("content", content)]].concat();
+        let script = load_bundled("oltp_micro", &settings(&options), 0, &world);
+        script.thread_init().expect("thread_init");
+        script.run().expect("events");
+        let sent = world.take_statements();
+        let text = sent.iter().find_map(|sql| sql.split('\'').nth(1)).expect("an update");
+        assert_eq!(text.chars().count(), 1000, "{content}");
+    }
+}
+
+#[test]
 fn custom_scripts_can_draw_texts() {
     let world = World::new(1);
     run(

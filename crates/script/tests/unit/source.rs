@@ -37,6 +37,11 @@ fn a_script_may_be_a_pipe_and_read_errors_give_the_reason() {
 }
 
 #[test]
+fn a_request_cannot_name_standard_input_as_its_script() {
+    assert!(matches!(find("-"), Err(ScriptError::NotFound { .. })));
+}
+
+#[test]
 fn two_semicolons_in_lua_path_insert_the_default() {
     assert_eq!(with_default(Some("/a/?.lua;;".into()), "D"), "/a/?.lua;D");
     assert_eq!(with_default(Some("/a/?.lua".into()), "D"), "/a/?.lua");
