@@ -346,7 +346,7 @@ class Engine:
             if isinstance(answer, Log):
                 if answer.level in _REPORTED_LEVELS:
                     self._on_log(answer.message)
-            elif isinstance(answer, Failed) and answer.id in (identity, None):  # None: it could not be read
+            elif isinstance(answer, Failed) and answer.id in (identity, None):  # None if it could not be read
                 raise EngineError(answer.message, code=answer.code, arm=answer.arm, sql_errno=answer.sql_errno)
             elif answer is None or isinstance(answer, Hello) or _id_of(answer) != identity:
                 continue

@@ -143,7 +143,7 @@ def flags(run):
 
 
 def listening(process):
-    """Addresses on which a process listens for TCP, from the table of its own namespace."""
+    """Addresses on which a process listens for TCP, from the table of its namespace."""
     inodes = set()
     for entry in Path(f"/proc/{process.pid}/fd").iterdir():
         with contextlib.suppress(OSError):

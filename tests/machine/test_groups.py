@@ -1,4 +1,4 @@
-"""Control groups, on trees of files that stand in for the kernel's."""
+"""Control groups, on trees of files in place of the kernel's."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def test_cgroup_v2_enables_a_disabled_controller(tmp_path):
 
 
 def test_processes_of_a_delegated_group_move_into_a_child_group(tmp_path, monkeypatch):
-    """The kernel does not enable controllers for child groups while the parent has processes of its own."""
+    """The kernel does not enable controllers for child groups while the parent itself has processes."""
     mount, own = new_tree(tmp_path / "cg", at="user", enabled="")
     (mount / "user/cgroup.procs").write_text("17\n")
     inner = mount / "user/bakeoff-self"

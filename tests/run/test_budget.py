@@ -20,7 +20,7 @@ SMALL = (
     "1",
     "--quiet",
     "--no-verdict",
-    "--no-explain",  # has a budget of its own
+    "--no-explain",  # has a separate budget
 )
 REPORT_S = 3.0  # analysis and page on a machine that tests share, beyond what the run sets aside for them
 

@@ -10,7 +10,7 @@ use bakeoff_script::host::EventEnd;
 
 use super::world::{arm, cell, events, run, sleeping};
 
-/// A process that stands in for a server.
+/// A process that plays the server.
 struct Sleeper(std::process::Child);
 
 impl Sleeper {

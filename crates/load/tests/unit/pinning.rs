@@ -4,7 +4,7 @@ use super::*;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// A thread of this process that stands in for a server.
+/// A thread of this process that plays the server.
 struct Thread {
     id: i32,
     end: Option<Sender<()>>,
