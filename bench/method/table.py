@@ -1,6 +1,7 @@
 """A result: a table of numbers, the command that made it, the machine; as JSON and as Markdown."""
 
 import json
+import textwrap
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from record import RESULTS, ROOT
 
 PAGE = ROOT / "docs" / "evidence" / "method-defaults.md"
 BEGIN, END = "<!-- bench/method -->", "<!-- end -->"
+COLUMNS = 100
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Result:
         lines = [f"**{self.asks}**", "", _line(self.columns), "|" + "---|" * len(self.columns)]
         lines += [_line(map(cell, row)) for row in self.rows]
         return "\n".join(
-            [*lines, "", self.says, "", f"    bench/method/run.py {self.name}      # {self.seconds:.0f} s"]
+            [*lines, "", textwrap.fill(self.says, COLUMNS), "", f"    bench/method/run.py {self.name}      # {self.seconds:.0f} s"]
         )
 
 
@@ -74,7 +76,7 @@ def newest(names: tuple[str, ...]) -> str:
             f"{kept['server']}, {kept['date']}, {host['cpus_usable']} CPUs ({host['cpu_model']}), load average "
             f"{host['load_average'][0]:.1f} when it ended, commit {kept['commit'] or 'unknown'}."
         )
-        parts.append(f"{result.markdown}\n\n{where}")
+        parts.append(f"{result.markdown}\n\n{textwrap.fill(where, COLUMNS)}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -74,7 +74,7 @@ local function texts_for(con)
 end
 
 -- Longest value of a column in bytes.
-function column_bytes(name)
+local function column_bytes(name)
   local length = name == "c" and sysbench.opt.column_length or #PAD_TEMPLATE + 1
   return is_default_text() and length or 4 * length
 end

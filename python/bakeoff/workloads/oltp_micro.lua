@@ -49,7 +49,7 @@ function prepare_statements()
     local sql, count = sql_for(table_num)
     local statement = con:prepare(sql)
     local keys, bound = {}, {}
-    local text = sysbench.opt.statement == "update" and statement:bind_create(CHAR, column_bytes("c")) or nil
+    local text = sysbench.opt.statement == "update" and statement:bind_create(CHAR, 4 * sysbench.opt.column_length) or nil
     bound[1] = text
     for i = 1, count do
       keys[i] = statement:bind_create(INT)
