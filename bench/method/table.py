@@ -40,7 +40,13 @@ class Result:
         lines = [f"**{self.asks}**", "", _line(self.columns), "|" + "---|" * len(self.columns)]
         lines += [_line(map(cell, row)) for row in self.rows]
         return "\n".join(
-            [*lines, "", textwrap.fill(self.says, COLUMNS), "", f"    bench/method/run.py {self.name}      # {self.seconds:.0f} s"]
+            [
+                *lines,
+                "",
+                textwrap.fill(self.says, COLUMNS),
+                "",
+                f"    bench/method/run.py {self.name}      # {self.seconds:.0f} s",
+            ]
         )
 
 
