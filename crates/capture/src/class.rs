@@ -80,9 +80,7 @@ pub fn effect(sql: &[u8]) -> Effect {
             Effect::Chain
         }
         // A compound statement of MariaDB (`BEGIN NOT ATOMIC`, or a block of Oracle's mode).
-        Some((_, Effect::Begin))
-            if is(&first, 0, "BEGIN") && first.len() > 1 && !says("WORK") && !is(&first, 1, ";") =>
-        {
+        Some((_, Effect::Begin)) if is(&first, 0, "BEGIN") && first.len() > 1 && !is_any(&first, 1, &["WORK", ";"]) => {
             Effect::Inside
         }
         Some((_, effect)) => *effect,

@@ -15,7 +15,7 @@ use crate::lexer::{Kind, Lexer, Token, is_one_of};
 const STRUCK_OUT: &[u8] = b"'***'";
 
 pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
-    copy(sql, dialect, out, |token, _, of_account, _, out| match token.kind {
+    copy(sql, dialect, out, |token, _, of_account, out| match token.kind {
         Kind::Text | Kind::Number | Kind::Cut | Kind::Host => out.extend_from_slice(STRUCK_OUT),
         Kind::Comment => keep_frame(sql, token, out),
         _ if of_account => out.extend_from_slice(STRUCK_OUT),
@@ -24,7 +24,7 @@ pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn without_comments(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
-    copy(sql, dialect, out, |token, _, _, _, out| match token.kind {
+    copy(sql, dialect, out, |token, _, _, out| match token.kind {
         Kind::Comment => keep_frame(sql, token, out),
         _ => out.extend_from_slice(&sql[token.start..token.end]),
     });
@@ -38,14 +38,9 @@ fn keep_frame(sql: &[u8], comment: Token, out: &mut Vec<u8>) {
     }
 }
 
-/// Copies a statement with the space between its tokens. `write` gets each token, the keyword before it, whether it names
-/// an account, and whether it is in a hint.
-fn copy(
-    sql: &[u8],
-    dialect: Dialect,
-    out: &mut Vec<u8>,
-    mut write: impl FnMut(Token, &[u8], bool, bool, &mut Vec<u8>),
-) {
+/// Copies a statement with the space between its tokens. `write` gets each token, the keyword before it, and whether it
+/// names an account.
+fn copy(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>, mut write: impl FnMut(Token, &[u8], bool, &mut Vec<u8>)) {
     out.clear();
     let mut at = 0;
     let mut before: &[u8] = b"";
@@ -57,7 +52,7 @@ fn copy(
         // In a hint `t@b` is a table and its query block.
         let is_user = !lexer.in_hint && names_user(sql, token);
         let is_sign = after_user && text == b"@";
-        write(token, before, is_user || after_user && !is_sign, lexer.in_hint, out);
+        write(token, before, is_user || after_user && !is_sign, out);
         after_user = is_user || is_sign;
         match token.kind {
             Kind::Word => before = text,
@@ -97,15 +92,16 @@ impl Redactor {
         let mut defines = is_definition(facts.first);
         let mut sets_variables = facts.first == named.SET && sets_variables(sql, facts.dialect);
         let multi_byte = facts.dialect.multi_byte;
-        let keeps_hints = has_closed_hints(sql, facts.dialect);
-        copy(sql, facts.dialect, out, |token, before, of_account, in_hint, out| {
+        let (keeps_hints, mut in_hint) = (has_closed_hints(sql, facts.dialect), false);
+        copy(sql, facts.dialect, out, |token, before, of_account, out| {
             let (kind, text) = (token.kind, &sql[token.start..token.end]);
             // The rest of CREATE TABLE … SELECT and CREATE VIEW … AS SELECT is a query.
             defines &= kind != Kind::Word || !is_one_of(text, &["select"]);
             sets_variables &= text != b";"; // another statement
+            in_hint = keeps_hints && (in_hint || kind == Kind::HintBegin) && kind != Kind::HintEnd;
             match kind {
                 Kind::Comment => keep_frame(sql, token, out),
-                _ if in_hint && keeps_hints => out.extend_from_slice(text),
+                _ if in_hint => out.extend_from_slice(text),
                 Kind::Text | Kind::Cut if !sets_variables => {
                     self.replace_text(text, kind == Kind::Text, multi_byte, out);
                 }
