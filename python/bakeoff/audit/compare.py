@@ -47,7 +47,7 @@ def compare(
     """Return all differences, those known to matter first, and what the files do not show."""
     facts, only_options = [facts_of(setup) for setup in setups], all(setup.options_only for setup in setups)
     found, hidden = list[Difference](), dict[str, list[str]]()
-    for name in dict.fromkeys(name for other in facts[1:] for name in unequal(facts[0], other) if name != "series"):
+    for name in dict.fromkeys(name for other in facts[1:] for name in unequal(facts[0], other)):
         rank = next((rank for rank, topic in enumerate(_TOPICS) if re.fullmatch(topic["facts"], name)), None)
         topic = {} if rank is None else _TOPICS[rank]
         values = [each.get(name) for each in facts]
@@ -93,7 +93,7 @@ def facts_of(setup: Setup) -> dict[str, str]:
     found |= {f"table {name}": "; ".join(sorted(each.lines)) for name, each in setup.tables.items()}
     for part in ("tool", "workload", "threads", "seconds") if setup.runs else ():
         found[f"runs: {part}"] = " and ".join(sorted({str(getattr(run, part)) for run in setup.runs}))
-    found |= {"series": "logged"} if setup.runs and all(run.series for run in setup.runs) else {}
+    found |= {"runs: series": "logged"} if setup.runs and all(run.series for run in setup.runs) else {}
     return found | {f"machine: {name}": value for name, value in setup.machine.items()}
 
 

@@ -181,7 +181,7 @@ class Group:
                 words = line.split()
                 values = dict(word.split("=") for word in words if "=" in word)
                 # Linux 5.14 to 5.18 puts the numbers of idle devices in front of another device's line.
-                if words[-len(values) - 1 :][:1] == [str(device)]:
+                if [word for word in words if "=" not in word][-1:] == [str(device)]:
                     for name, key in _V2_COUNTERS.items():
                         found[f"storage.{name}"] = int(values.get(key, 0))
             return found
