@@ -37,7 +37,7 @@ def attribute_pairs(
         for done, (baseline, contender) in enumerate(pairs):
             try:
                 with live_for(study, quiet=options.quiet, json=options.json) as live:
-                    asked, made = _prepare(run, (baseline, contender), study, analysis, budget_s, live, stop)
+                    asked, made = _prepare(run, (baseline, contender), budget_s, live, stop)
                 with live_for(made, quiet=options.quiet, json=options.json) as live:
                     _search(run, asked, made, live, stop, options.command_line)
             except KeyboardInterrupt:
@@ -58,14 +58,10 @@ def attribute_pairs(
 
 
 def _prepare(
-    run: RunDirectory,
-    pair: tuple[str, str],
-    study: Study,
-    analysis: Analysis,
-    budget_s: float | None,
-    listener: Listener,
-    stop: threading.Event,
+    run: RunDirectory, pair: tuple[str, str], budget_s: float | None, listener: Listener, stop: threading.Event
 ) -> tuple[Attribution, Study]:
+    study, analysis = run.study(), run.read("analysis.json", Analysis)
+    assert analysis
     arms = {arm.name: arm for arm in study.arms}
     first, other = (arms[name] for name in pair)
     asked = differing(study, first, other, run.newest_variables())

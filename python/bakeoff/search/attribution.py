@@ -92,8 +92,7 @@ def _binaries(arm: Arm) -> object:
 
 def _rest(baseline: Arm, contender: Arm) -> str:
     mine, theirs = (
-        arm.server.model_copy(update={"options": (), "env": (), "limits": (), "cnf_files": (), "cnf_options": ()})
-        for arm in (baseline, contender)
+        str(arm.server.with_settings(options=(), env=(), limits=(), cnf_files=())) for arm in (baseline, contender)
     )
     if mine != theirs:
         return "the version itself"
