@@ -1,5 +1,7 @@
 """Captures in studies, without a server: their names, what is refused, how their slices are judged."""
 
+import os
+
 import pytest
 
 from bakeoff.errors import SpecError
@@ -138,3 +140,11 @@ def test_the_capture_of_a_log_is_private_and_a_single_session_is_explained(insid
     assert "one session, because no two statements" in " ".join(ran.err.split())
     assert "one session" not in inside(*command, "--threads", "2").err
     assert inside(*command, "--quiet").err == ""
+
+
+def test_a_log_whose_name_is_not_utf_8_is_refused(inside, shell):
+    name = os.fsdecode(b"caf\xe9.sql")
+    (shell.folder / name).write_text("SELECT 1;\n")
+    ran = inside("replay", name, "mysql:5.7.22", "mysql:8.0.15", "--dry-run")
+    assert ran.code == 2 and "is not UTF-8" in ran.complaint
+    assert not list(shell.folder.glob("**/*.capture"))

@@ -17,7 +17,7 @@ from bakeoff import features
 from bakeoff.errors import SpecError
 from bakeoff.spec import Data, ServerSpec, Study, Workload
 from bakeoff.spec.dumps import read_dump
-from bakeoff.spec.server_name import UNWRITABLE, is_url, url_database
+from bakeoff.spec.server_name import check_file_name, is_url, url_database
 from bakeoff.spec.study import OptionValue
 from bakeoff.units import parse_scaled
 
@@ -92,8 +92,7 @@ def named_workloads(name: str) -> tuple[Workload, ...]:
 
     SpecError: a misspelt microbenchmark, or a name that is not UTF-8. The engine reports misspelt scripts.
     """
-    if UNWRITABLE.search(name):
-        raise SpecError(f"workload {name!r}: its name is not UTF-8 or has control characters.", hint="Rename it.")
+    check_file_name("workload", name)
     known = microbenchmarks()
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
     if near and name not in known and not {"_", "."} & set(name):

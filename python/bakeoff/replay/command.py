@@ -27,6 +27,7 @@ from bakeoff.servers.paths import locked, share
 from bakeoff.spec import Frozen, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.fields import DATABASE_PATTERN, THREADS_MAX, Argument, Conditions, Option, Sizes
+from bakeoff.spec.server_name import check_file_name
 
 _THREADS_MOST = 64  # sessions by default, however many connections were open in the capture
 _SHOWN_DIGESTS = 5
@@ -88,6 +89,7 @@ def replay(
 ) -> int:
     """Replay captured statements on servers with your data; judge the time, rows, errors and plan of every query."""
     specs = parse_servers(asked.servers, "replay shop.capture")
+    check_file_name("workload", str(asked.workload.absolute()))
     refuse_twins(specs, "replay", hint="Name another server, or another database.", with_database=True)
     on_running = any(spec.is_running for spec in specs)
     if data.data and on_running:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bakeoff.errors import HostError, SpecError
+from bakeoff.errors import HostError, SpecError, within
 from bakeoff.find_engine import require_engine
-from bakeoff.spec.server_name import UNWRITABLE, is_url, url_database
+from bakeoff.spec.server_name import check_file_name, is_url, url_database
 
 _COMPRESSED = r"(\.(gz|zst|xz))?"
 # Bytes of SQL per byte on disk, by the file's first bytes; typical for rows as text.
@@ -54,7 +54,8 @@ class Dump:
 
 def read_dump(source: str) -> Dump:
     path = Path(source)
-    _refuse_unwritable(source, path.name)
+    with within("data", "source"):
+        check_file_name("data", source)
     try:
         if path.is_dir():
             dump = _directory(path)
@@ -67,11 +68,6 @@ def read_dump(source: str) -> Dump:
     if not any(dump.stages):
         raise _wrong(source, "it holds no tables.")
     return dump
-
-
-def _refuse_unwritable(source: str, name: str) -> None:
-    if UNWRITABLE.search(source + name):
-        raise _wrong(source, f"the name {name!r} is not UTF-8 or has control characters.", "Rename it.")
 
 
 def _wrong(source: str | Path, reason: str, hint: str = "") -> SpecError:
@@ -98,8 +94,9 @@ def default_database(source: str) -> str:
 
 def _directory(path: Path) -> Dump:
     names = sorted(each.name for each in path.iterdir() if each.is_file())
-    for name in names:
-        _refuse_unwritable(str(path), name)
+    with within("data", "source"):
+        for name in names:
+            check_file_name(f"data {path}:", name)
     if "@.json" in names:
         try:
             return _shell_dump(path, names)

@@ -96,6 +96,13 @@ class ServerSpec(Frozen):
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters and surrogates, which no option, name or title may contain."""
 
+
+def check_file_name(what: str, name: str) -> None:
+    """Raise SpecError for a file name that neither a run directory nor the engine's protocol can hold."""
+    if UNWRITABLE.search(name):
+        raise SpecError(f"{what} {name!r}: the name is not UTF-8 or has control characters.", hint="Rename it.")
+
+
 _OPTIONS = tomllib.loads(files("bakeoff.spec").joinpath("settings.toml").read_text("utf-8"))["options"]
 REPEATED: frozenset[str] = frozenset(_OPTIONS["repeated"])
 """Options that may be given several times with one value each; bakeoff joins the values with newlines."""
