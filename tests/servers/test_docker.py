@@ -155,14 +155,18 @@ def test_the_myrocks_plugin_of_an_image_is_found(monkeypatch, has):
     assert "innodb" in found.engines
 
 
-def test_container_secrets_stay_off_the_command_line(tmp_path, monkeypatch):
+@pytest.fixture
+def container(tmp_path, monkeypatch):
     monkeypatch.setattr(docker, "find_engine", lambda _image: "/usr/bin/docker")
-    found = Installation(
+    return Installation(
         flavour="mysql", version_text="8.0.36", basedir=tmp_path, argv=("mysqld",), share=tmp_path, environment={},
         sha256="", known_options=frozenset(), container_image="mysql:8",
     )  # fmt: skip
+
+
+def test_container_secrets_stay_off_the_command_line(tmp_path, container):
     env = {"SECRET": "geheim=1", "LD_PRELOAD": "lib.so", "https_proxy": "http://proxy", "HOME": "/x"}
-    launch = docker.prepare(found, [], env, [tmp_path])
+    launch = docker.prepare(container, [], env, [tmp_path])
     given = [launch.argv[place + 1] for place, part in enumerate(launch.argv) if part == "--env"]
     assert given == ["SECRET", "LD_PRELOAD=lib.so", "https_proxy=http://proxy"]
     assert launch.env["SECRET"] == "geheim=1"
@@ -171,13 +175,8 @@ def test_container_secrets_stay_off_the_command_line(tmp_path, monkeypatch):
     assert [launch.env.get(name) for name in others] == [os.environ.get(name) for name in others]
 
 
-def test_a_container_is_refused_if_its_huge_pages_need_a_restriction(tmp_path, monkeypatch):
-    monkeypatch.setattr(docker, "find_engine", lambda _image: "/usr/bin/docker")
-    found = Installation(
-        flavour="mysql", version_text="8.0.36", basedir=tmp_path, argv=("mysqld",), share=tmp_path, environment={},
-        sha256="", known_options=frozenset(), container_image="mysql:8",
-    )  # fmt: skip
-    server = Instance("A", found, Settings({}), (tmp_path, tmp_path), Place(huge_pages=2), 0, lambda _: None)
+def test_a_container_is_refused_if_its_huge_pages_need_a_restriction(tmp_path, container):
+    server = Instance("A", container, Settings({}), (tmp_path, tmp_path), Place(huge_pages=2), 0, lambda _: None)
     with pytest.raises(HostError, match="server A: thp of another arm changes the machine's huge pages"):
         server.start()
 
