@@ -250,7 +250,7 @@ def epoch_counts(context: Context) -> str:
     abandoned = context.run.abandoned_epochs()
     parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.discarded)} discarded"]
     if abandoned:
-        parts.append(f"{abandoned} interrupted")
+        parts.append(f"{abandoned} not finished")
     spent = sum(outcome.wall_s for outcome in context.outcomes)
     measured = sum(outcome.measured_s for outcome in context.outcomes)
     text = f"Epochs: {', '.join(parts)}."
