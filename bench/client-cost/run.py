@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -97,6 +98,7 @@ def cases(chosen: argparse.Namespace) -> list[Case]:
 
 def main() -> int:
     chosen = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the clients are killed on the way out
     console = Console(soft_wrap=False, width=None if sys.stdout.isatty() else 220)
     try:
         return run(chosen, console)
