@@ -41,7 +41,7 @@ def test_a_study_runs_at_demo_scale_and_its_report_opens(shell, name):
         assert ratios
         for ratio in ratios:
             # A single epoch has no interval, and its ratio no judgement on the screen.
-            assert ratio.agreement in ran.out or ratio.measured.n < N_MIN_SHOWN, ratio
+            assert ratio.agreement in " ".join(ran.out.split()) or ratio.measured.n < N_MIN_SHOWN, ratio
     said, asked, headings = opened(path / "report.html")
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [(path / "report.html").resolve().as_uri()]
