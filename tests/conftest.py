@@ -35,8 +35,11 @@ directory.checkout_commit = functools.cache(directory.checkout_commit)
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
-# Tests of how long something takes on an idle machine. They run first, one at a time.
-ALONE = {"replay/test_claims.py", "report/test_report_size.py", "servers/test_placement.py"}
+# Tests of how long something takes on an idle machine, and of profiles. They run first, one at a time.
+ALONE = {
+    "explain/test_known_profiles.py", "replay/test_claims.py", "report/test_report_size.py",
+    "servers/test_placement.py",
+}  # fmt: skip
 # Tests that measure, pin threads to CPUs, share one duel, or keep both CPUs busy. Two tests run at a time, but never
 # two of these.
 MEASURING = {

@@ -1,11 +1,14 @@
-"""Profiles in a synthetic run directory; the contender takes more time in some functions."""
+"""Profiles in a synthetic run directory, where the contender takes more time in some functions; those of a real run."""
 
 from datetime import UTC, datetime
 
 import numpy as np
 
+from bakeoff.explain.explained import Explained
 from bakeoff.explain.profiles import KERNEL, PROFILE_FILE, Function, Profile
+from bakeoff.report.context import Context
 from bakeoff.results import Outcome
+from bakeoff.stats.model import Analysis
 
 SERVER, LIBC = "mysqld", "libc.so.6"
 BASE = (Function("handle_connection", SERVER), Function("do_command", SERVER), Function("dispatch_command", SERVER))
@@ -49,3 +52,9 @@ def add_profiles(run, *, cells, epochs=3, seed=1, stacks=STACKS, arms=("A", "B")
             writer.write_server_json(arm, PROFILE_FILE, profiles)
         started = datetime(2026, 11, 21, 21, number, tzinfo=UTC)
         writer.finish(Outcome(epoch=number, build=0, started_at=started, wall_s=12.0, measured_s=5.0))
+
+
+def profiles_of(run):
+    """Return what the profiles found in the only comparison, by cell."""
+    context = Context(run, run.read("analysis.json", Analysis))
+    return {pair.cell: found for pair, found in context.once(Explained).profiles.items()}

@@ -71,14 +71,14 @@ def test_an_invalid_name_overwrites_the_junit_file_of_an_earlier_gate(inside, sh
         assert "is not a name" in (shell.folder / "gate.xml").read_text()
 
 
-@pytest.mark.parametrize("command", ["gate", "bisect"])
+@pytest.mark.parametrize("command", ["gate", pytest.param("bisect", marks=pytest.mark.needs("search"))])
 def test_a_hint_says_which_command_has_the_option(inside, command):
     ran = inside(command, *PAIR, SERVER, "-o", "mysql_storage_engine=myisam")
     assert ran.code == ExitCode.USAGE
     assert "Write --mysql-storage-engine (duel), or engine in the settings of a study." in ran.complaint
 
 
-@pytest.mark.parametrize("command", ["gate", "bisect"])
+@pytest.mark.parametrize("command", ["gate", pytest.param("bisect", marks=pytest.mark.needs("search"))])
 def test_a_dump_of_two_databases_needs_the_database_option(inside, shell, command):
     (shell.folder / "two.sql").write_text("USE shop;\nCREATE TABLE t (a INT);\nUSE other;\nCREATE TABLE u (a INT);\n")
     script = shell.folder / "own.lua"
