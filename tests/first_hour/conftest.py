@@ -12,6 +12,8 @@ COPIED = (
     "Again: ",
     "<folder>",
     "mysql-8.0.15-",
+    "runs/",
+    "bakeoff report ",
 )  # paths, names of runs and commands to be copied
 
 

@@ -8,7 +8,6 @@ use std::sync::LazyLock;
 
 use bakeoff_wire::dialect::{Dialect, MultiByte};
 
-use crate::event::number;
 use crate::keywords;
 use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_one_of, is_word, unquoted};
 
@@ -119,7 +118,8 @@ struct Part<'a> {
     kind: Kind,
     text: &'a [u8],
     end: usize,
-    version: Option<u64>,
+    /// How the comment begins that it is in, such as `/*!50003`.
+    version: Option<&'a [u8]>,
 }
 
 pub fn class(sql: &[u8]) -> Class {
@@ -168,7 +168,7 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Option<Class> {
             // MySQL and MariaDB disagree on what is code, and versions on where nested comments end.
             Kind::Comment if version.is_some() => doubt = Some("comment"),
             Kind::Comment if is_of_one_flavour(text) => doubt = Some("comment"),
-            Kind::Comment if text.starts_with(b"/*!") => version = Some(number(&text[3..]).unwrap_or(0)),
+            Kind::Comment if has_code(text) => version = Some(text),
             Kind::Comment => {}
             Kind::Cut => cut = true,
             _ => {
@@ -190,25 +190,35 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Option<Class> {
     (!cut).then(|| doubt.map_or_else(|| class_of_versions(&parts), Class::Write))
 }
 
-/// Whether MySQL and MariaDB read a comment differently: `/*M!`, a version of six digits, or one that no server has.
-fn is_of_one_flavour(comment: &[u8]) -> bool {
-    comment[..comment.len().min(4)].eq_ignore_ascii_case(b"/*M!")
-        || comment.starts_with(b"/*!") && (comment.ends_with(b"*/") || comment.len() > b"/*!50003".len())
+fn has_code(comment: &[u8]) -> bool {
+    comment.starts_with(b"/*!") || comment[..comment.len().min(4)].eq_ignore_ascii_case(b"/*M!")
 }
 
-/// A server runs the code in comments up to its version, so the statement must be a read with and without the code.
+/// Whether servers disagree on what of a comment is code: a version of six digits for both flavours, or one that no
+/// server has.
+fn is_of_one_flavour(comment: &[u8]) -> bool {
+    has_code(comment) && (comment.ends_with(b"*/") || comment.starts_with(b"/*!") && comment.len() > b"/*!50003".len())
+}
+
+/// A server runs the code in some of the comments, so the statement must be a read whichever these are.
 fn class_of_versions(parts: &[Part]) -> Class {
-    let mut versions = parts.iter().filter_map(|part| part.version);
-    let first = versions.next();
-    if versions.any(|version| Some(version) != first) {
+    let mut marks: Vec<&[u8]> = parts.iter().filter_map(|part| part.version).collect();
+    marks.sort_unstable();
+    marks.dedup();
+    if marks.len() > 3 {
         return Class::Write("comment");
     }
-    let plain: Vec<Part> = parts.iter().filter(|part| part.version.is_none()).copied().collect();
-    match (class_of(&plain), class_of(parts)) {
+    let classes = (0..1_usize << marks.len()).map(|chosen| {
+        let runs = |mark: &[u8]| marks.iter().enumerate().any(|(at, each)| *each == mark && chosen >> at & 1 == 1);
+        let code: Vec<Part> = parts.iter().filter(|part| part.version.is_none_or(runs)).copied().collect();
+        class_of(&code)
+    });
+    let of_both = |one, other| match (one, other) {
         (write @ Class::Write(_), _) | (_, write @ Class::Write(_)) => write,
         (Class::Session, Class::Session) => Class::Session,
         _ => Class::Read,
-    }
+    };
+    classes.reduce(of_both).unwrap_or(Class::Session)
 }
 
 fn is(parts: &[Part], at: usize, word: &str) -> bool {
