@@ -35,7 +35,7 @@ directory.checkout_commit = functools.cache(directory.checkout_commit)
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
-# Tests of how long something takes on an idle machine, and of profiles. They run first, one at a time.
+# Tests that need an idle machine, for times or profiles. They run first, one at a time.
 ALONE = {
     "explain/test_known_profiles.py", "replay/test_claims.py", "report/test_report_size.py",
     "servers/test_placement.py",

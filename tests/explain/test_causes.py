@@ -46,7 +46,7 @@ def test_syncing_the_log_at_every_commit_shows_up_as_a_wait(shell, server):
         shell, server, f"{server},innodb_flush_log_at_trx_commit=0",
         "--workload", "oltp_update_non_index", *SHORT,
     )  # fmt: skip
-    explain(shell, run, "240s")  # five epochs of waits: three are few for the p of one wait among thirty
+    explain(shell, run, "240s")  # five epochs: after three, one wait among thirty is seldom significant
     found = wait_differences(
         read(run, "waits", WAITS_DOCUMENT, CellWaits),
         cell="oltp_update_non_index/4", baseline="A", contender="B", event_ns=400_000,

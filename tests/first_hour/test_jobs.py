@@ -83,7 +83,7 @@ def test_a_cnf_duel_and_an_allocator_study_are_compared_and_pruned(typed, walked
     assert [line.split(":")[0] for line in lines[:2]] == ["run 1", "run 2"]
     (head,) = (line.split() for line in lines if line.startswith("cell "))
     assert head[:6] == ["cell", "what", "run", "1", "run", "2"]
-    # The arm that both runs have, whatever its letter; its label is broken in its column.
+    # The arm that both runs share; its label wraps in its column.
     assert [line.split()[:2] for line in lines if line.startswith("mine/2")] == [["mine/2", "mysql:8.0.15,@old"]]
 
     walked("bakeoff report latest --format csv -O r.csv", "bakeoff report latest --format json -O r.json", inside=True)
